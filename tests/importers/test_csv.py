@@ -60,6 +60,26 @@ def test_headings_are_known_in_many_spellings(heading, role, scale):
     assert (column.role, column.scale) == (role, scale)
 
 
+@pytest.mark.parametrize(
+    ("heading", "text", "requests", "rate_per_s"),
+    [
+        ("BW [MB/s]", "12", 12, 12e6 / 4096),
+        ("BW [MB/s]", "60.7", 607, 60.7e6 / 4096),
+        ("bw_gb_per_s", "0.4", 4, 0.4e9 / 4096),
+        ("iops", "1e4", 10_000, 10_000),
+        ("iops", "29158", 29158, 29158),
+        ("iops", "29158.25", 29159, 29158.25),
+    ],
+)
+def test_a_rate_is_as_exact_as_it_was_printed(tmp_path, heading, text, requests, rate_per_s):
+    place = table(tmp_path, f"size,threads,{heading}\n4096,1,{text}\n")
+    (sample,) = read_results(place).samples
+    assert sample.outcome.completed == requests
+    assert sample.completed_per_s == pytest.approx(rate_per_s)
+    bytes_per_s = sample.operations["read"].transferred_bytes / sample.duration_s
+    assert bytes_per_s == pytest.approx(rate_per_s * 4096, rel=1e-4)
+
+
 def test_percentiles_without_a_maximum_have_a_chart(tmp_path):
     place = table(
         tmp_path,

@@ -16,6 +16,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import product
 from typing import Final
 
@@ -266,7 +267,7 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
         )
         series = (by_role.get("target", (None, ""))[1], cell.operation, str(cell.factors))
         cells.setdefault(series, []).append(cell)
-        rate_per_s, bytes_per_s = _per_second(reading, line, by_role, cell.size_bytes)
+        rate_per_s, bytes_per_s, steps = _per_second(reading, line, by_role, cell.size_bytes)
         if rate_per_s is None:
             reading.blank(cell)
             continue
@@ -277,7 +278,7 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
             and (value := reading.figure(line.number, column.heading, text)) is not None
         }
         target = by_role.get("target", (None, ""))[1] or reading.document.path.stem
-        yield _draft(target, cell, rate_per_s, bytes_per_s, latencies_ns)
+        yield _draft(target, cell, rate_per_s, bytes_per_s, latencies_ns, steps=steps)
     _note_missing(reading, cells.values())
 
 
@@ -442,8 +443,11 @@ def _cell_of(reading: Reading, line: Line, by_role: _ByRole, *, is_fio: bool) ->
 
 def _per_second(
     reading: Reading, line: Line, by_role: _ByRole, size_bytes: int
-) -> tuple[float | None, float | None]:
-    """Return requests and bytes per second of a row, computing one from the other if missing."""
+) -> tuple[float | None, float | None, int | None]:
+    """Return requests and bytes per second of a row, computing one from the other if missing.
+
+    The third is the number that gave the requests, in units of its last digit: 607 of ``60.7``.
+    """
     figures: dict[str, float | None] = {}
     for role in ("iops", "bandwidth"):
         column, written = by_role.get(role, (None, ""))
@@ -451,9 +455,14 @@ def _per_second(
         value = reading.figure(line.number, column.heading, written) if column and known else None
         figures[role] = value * column.scale if column and value is not None else None
     rate_per_s, bytes_per_s = figures["iops"], figures["bandwidth"]
+    role = "iops"
     if rate_per_s is None and bytes_per_s is not None:
-        rate_per_s = bytes_per_s / size_bytes
-    return rate_per_s, bytes_per_s
+        rate_per_s, role = bytes_per_s / size_bytes, "bandwidth"
+    if rate_per_s is None:
+        return None, None, None
+    number = Decimal(by_role[role][1])
+    decimals = max(0, -int(number.as_tuple().exponent))
+    return rate_per_s, bytes_per_s, int(number.scaleb(decimals))
 
 
 def _draft(
@@ -462,8 +471,10 @@ def _draft(
     rate_per_s: float,
     bytes_per_s: float | None,
     latencies_ns: Mapping[str, float] | None = None,
+    *,
+    steps: int | None = None,
 ) -> Draft:
-    completed, duration_s = whole_requests(rate_per_s)
+    completed, duration_s = whole_requests(rate_per_s, steps)
     moved_bytes = completed * cell.size_bytes
     if bytes_per_s is not None:
         moved_bytes = math.ceil(bytes_per_s * duration_s)

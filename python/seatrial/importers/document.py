@@ -239,9 +239,16 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, Any] = {}
 
 
-def whole_requests(rate_per_s: float) -> tuple[int, float]:
-    """Return an integer number of requests and the seconds that give a rate exactly."""
+def whole_requests(rate_per_s: float, requests_max: int | None = None) -> tuple[int, float]:
+    """Return an integer number of requests and the seconds that give a rate exactly.
+
+    Args:
+        rate_per_s: The rate.
+        requests_max: At most so many requests: half a request is the resolution of a rate.
+    """
     completed = math.ceil(rate_per_s)
+    if requests_max is not None:
+        completed = min(completed, requests_max)
     return completed, completed / rate_per_s if completed else 1.0
 
 

@@ -61,6 +61,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         iops_bucket: The burst of requests; None where there is none.
         bytes_bucket: The burst of throughput; None where there is none.
         unit_bytes: What counts as one request; 0 where every request does.
+        merges: Whether bytes count in such units, too: each random request as a whole one, as only
+            sequential requests are merged.
         write_iops: What lasts of writes where that differs; ``iops`` is then that of reads.
     """
 
@@ -69,6 +71,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     iops_bucket: Bucket | None = None
     bytes_bucket: Bucket | None = None
     unit_bytes: SizeBytes = SizeBytes(0)
+    merges: bool = False
     write_iops: Iops | None = None
 
     @property
@@ -186,7 +189,8 @@ def limits_of(provisioned: ProvisionedVolume) -> Limits:
                 provisioned, "IOPS or throughput were given, but they follow from its size"
             )
         found = _limits_by_size(volume, gib(provisioned.size_bytes))
-    return msgspec.structs.replace(found, unit_bytes=unit)
+    merges = volume.rule == "throughput" and unit > 0
+    return msgspec.structs.replace(found, unit_bytes=unit, merges=merges)
 
 
 def _check_size(provisioned: ProvisionedVolume) -> None:

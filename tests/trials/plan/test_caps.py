@@ -22,6 +22,8 @@ from seatrial.results.model import Sample, Slice, Timeline
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
+from seatrial.trials.plan.analysis.candidates import _volume_limits
+from seatrial.trials.plan.analysis.commits import allowances_of
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
 from seatrial.trials.plan.analysis.measured_caps import caps_of_run
 from seatrial.trials.plan.commands.load_source import demand_of_samples
@@ -163,6 +165,30 @@ def test_a_limit_of_one_direction_counts_that_one_alone():
     assert {each.limited for each in caps.report_without_load(volume, None).binding} == {
         "read IOPS", "write IOPS", "throughput",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("step_bytes", "share"), [(8192, 1 / 128), (1 << 30, 1.0)])
+def test_a_volume_that_merges_counts_a_random_request_as_a_unit(step_bytes: int, share: float):
+    """40 requests of 8 KiB a second on sc1: 1 MiB each if they are random."""
+    times_ns = (np.arange(2400) * 25_000_000).tolist()
+    recorded = recording(
+        seconds=60.0,
+        arrived_ns=times_ns,
+        offset_bytes=np.arange(2400) * step_bytes,
+        length_bytes=[8192] * 2400,
+    )
+    provisioned = parse_volume("sc1:240GiB", facts())
+    volume = caps.caps_of_volume(provisioned, facts())
+    load = demand_of_recording(recorded, "x")
+    (bytes_cap,) = (
+        each
+        for each in caps.report_with_load(volume, load, provisioned, None, None).caps
+        if each.quantity == "throughput"
+    )
+    assert bytes_cap.load_per_s == pytest.approx(40 * 2**20 * share, rel=0.1)
+    assert bytes_cap.is_broken == (share == 1)
+    allowance = allowances_of(_volume_limits(provisioned))[-1]
+    assert (allowance.is_of_bytes, allowance.least_bytes) == (True, 1 << 20)
 
 
 def test_a_limit_that_others_make_unreachable_does_not_bind():

@@ -41,7 +41,7 @@ from seatrial.trials.plan.analysis.ranking import pareto
 from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate
 from seatrial.trials.plan.commands.plan import _capacity
 from seatrial.trials.plan.report.plan_page import plan_figures, render
-from seatrial.trials.plan.report.plan_text import notes, times_phrase
+from seatrial.trials.plan.report.plan_text import notes, refusal_reason, times_phrase
 from seatrial.units import GIB
 
 from .made import demand, facts
@@ -214,6 +214,23 @@ def test_a_volume_of_its_least_size_is_listed_once():
         volumes=("st1",),
     )
     assert [each.capacity_bytes / GIB for each in rented(bounds, facts(), {})] == [125]
+
+
+def test_hard_disks_are_refused_for_small_random_requests():
+    """Its rate and a full bucket over a day; 40 requests a second count as 40 MiB/s."""
+    bounds = SearchBounds(
+        iops=40,
+        bytes_per_s=40 * 8192,
+        capacity_bytes=240.0 * GIB,
+        instances=("r7i.large",),
+        volumes=("sc1", "gp3"),
+    )
+    known = constant_demand("typed", 30, 10, 8192)
+    plan = plan_of(rented(bounds, facts(), {}), need(0, "", demand=known), scenarios=Scenarios(FEW))
+    assert not any("sc1" in name for name in named(plan))
+    (least,) = (each for each in plan.refused if "sc1:240GiB" in each.name)
+    assert least.holds == pytest.approx((2.8125 + 240 * 1024 / 86_400) / 40, rel=0.05)
+    assert "as whole units" in refusal_reason(least, plan)
 
 
 def test_the_bytes_of_local_disks_count():

@@ -306,6 +306,7 @@ def _volume_limits(provisioned: ProvisionedVolume) -> list[Limit]:
                 bucket=limits.iops_bucket,
                 operation=operation,
                 unit_bytes=limits.unit_bytes,
+                merges=limits.merges,
                 slice_s=slice_s,
             )
             for operation, per_s in limits.iops_by_operation.items()
@@ -315,6 +316,8 @@ def _volume_limits(provisioned: ProvisionedVolume) -> list[Limit]:
             quantity="throughput",
             per_s=limits.bytes_per_s,
             bucket=limits.bytes_bucket,
+            unit_bytes=limits.unit_bytes,
+            merges=limits.merges,
             slice_s=slice_s,
         ),
     ]

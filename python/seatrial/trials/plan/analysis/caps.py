@@ -235,6 +235,7 @@ def _with_load(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) 
         per_s=cap.per_s,
         operation=cap.operation,
         unit_bytes=limits.unit_bytes if limits else 0,
+        merges=limits is not None and limits.merges,
     )
     for demand in demands:
         load = demand.counted_by(limit)

@@ -124,11 +124,13 @@ class Allowance:
         per_s: Requests, or bytes, a second.
         slice_s: Length of a slice: 0.1 s is what Linux's block throttling uses.
         is_of_bytes: Whether bytes are counted.
+        least_bytes: The least that a random request counts; a log is written in sequence.
     """
 
     per_s: float
     slice_s: float = 0.1
     is_of_bytes: bool = False
+    least_bytes: int = 0
 
 
 def forecast_on(path: CommitPath, candidate: Candidate) -> CommitForecast:
@@ -142,7 +144,12 @@ def forecast_on(path: CommitPath, candidate: Candidate) -> CommitForecast:
 def allowances_of(caps: Sequence[Limit]) -> tuple[Allowance, ...]:
     """Return the limits of a candidate that apply to writes, without burst credits."""
     return tuple(
-        Allowance(per_s=cap.per_s, slice_s=cap.slice_s, is_of_bytes=cap.quantity == "throughput")
+        Allowance(
+            per_s=cap.per_s,
+            slice_s=cap.slice_s,
+            is_of_bytes=cap.quantity == "throughput",
+            least_bytes=cap.unit_bytes if cap.merges else 0,
+        )
         for cap in caps
         if math.isfinite(cap.per_s) and cap.operation != "read"
     )
@@ -348,7 +355,7 @@ class _CommitSimulation:
         has_flush = path.has_flush[row].astype(np.float64)
         at_s = self._time_through(at_s, has_flush, np.zeros(self._worlds))
         for limit in self._limits:
-            limit.use(path.others_bytes_per_pair if limit.is_of_bytes else path.others_per_pair)
+            limit.use(limit.amount_of(path.others_per_pair, path.others_bytes_per_pair))
         return at_s + path.flush_s[row] * self._device, path.pause_s[row] * self._work
 
     def _time_through(
@@ -376,11 +383,16 @@ class _Limit:
         self, allowance: Allowance, share: NDArray[np.float64], random: np.random.Generator
     ) -> None:
         self.is_of_bytes = allowance.is_of_bytes
+        self._least_bytes = allowance.least_bytes
         self._slice_s = allowance.slice_s / share
         self._amount = allowance.per_s * allowance.slice_s
         self._end_s = random.random(len(share)) * self._slice_s
         self._left = np.full(len(share), self._amount)
         self._random = random
+
+    def amount_of(self, requests: float, moved_bytes: float) -> float:
+        """Return what random requests count."""
+        return max(moved_bytes, requests * self._least_bytes) if self.is_of_bytes else requests
 
     def use(self, amount: float) -> None:
         """Take what others send; it may exceed the slice, and later requests then wait."""

@@ -10,7 +10,8 @@ from seatrial.errors import UsageError
 from seatrial.lazy import np
 from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
-from seatrial.trials.watch.recording import TIME
+from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
+from seatrial.trials.watch.recording import ADDRESS, TIME
 from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Limit:
         bucket: Its burst; None without one.
         operation: ``read`` or ``write`` if only these count; empty for both.
         unit_bytes: Size that counts as one request; 0 for any size.
+        merges: Whether sequential requests are merged into units; bytes then count in units, too.
         writes_cost: Cost of a write in reads, or of a byte written in bytes read; 1 except for
             local disks and arrays.
         reads_share: Share of the reads that reach it; below 1 behind a cache.
@@ -57,6 +59,7 @@ class Limit:
     bucket: Bucket | None = None
     operation: str = ""
     unit_bytes: int = 0
+    merges: bool = False
     writes_cost: float = 1.0
     reads_share: float = 1.0
     slice_s: float = SLICE_S
@@ -73,6 +76,8 @@ class Demand:
         writes_per_s: See above.
         read_bytes_per_s: See above.
         write_bytes_per_s: See above.
+        reads_random_share: Share of the reads that do not continue an earlier one.
+        writes_random_share: Likewise.
     """
 
     origin: str
@@ -81,6 +86,8 @@ class Demand:
     writes_per_s: NDArray[np.float64]
     read_bytes_per_s: NDArray[np.float64]
     write_bytes_per_s: NDArray[np.float64]
+    reads_random_share: float = 1.0
+    writes_random_share: float = 1.0
 
     @property
     def seconds(self) -> float:
@@ -108,13 +115,18 @@ class Demand:
 
         A request above ``unit_bytes`` counts once for each of them.
         """
-        if limit.quantity == "throughput":
+        if limit.quantity == "throughput" and not limit.merges:
             reads, writes = self.read_bytes_per_s, self.write_bytes_per_s
         else:
             reads, writes = self.reads_per_s, self.writes_per_s
+            if limit.merges:
+                reads = reads * self.reads_random_share
+                writes = writes * self.writes_random_share
             if limit.unit_bytes:
                 reads = np.maximum(reads, self.read_bytes_per_s / limit.unit_bytes)
                 writes = np.maximum(writes, self.write_bytes_per_s / limit.unit_bytes)
+            if limit.quantity == "throughput":
+                reads, writes = reads * limit.unit_bytes, writes * limit.unit_bytes
         if limit.operation == "read":
             return reads * limit.reads_share
         if limit.operation == "write":
@@ -148,8 +160,8 @@ class Demand:
     def _mapped(
         self, function: Callable[[NDArray[np.float64]], NDArray[np.float64]], slot_s: float
     ) -> Demand:
-        return Demand(
-            origin=self.origin,
+        return replace(
+            self,
             slot_s=slot_s,
             reads_per_s=function(self.reads_per_s),
             writes_per_s=function(self.writes_per_s),
@@ -193,6 +205,11 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
         weight = None if weights is None else weights[is_operation]
         return np.bincount(slot_of[is_operation], weight, slots)[:slots] / slot_s
 
+    is_known = ADDRESS not in recording.about.made_up
+    random_share = {
+        each.operation: 1 - each.sequential / each.requests
+        for each in (sequentiality_of(recording) if is_known else ())
+    }
     return Demand(
         origin=f"recorded, {name}",
         slot_s=slot_s,
@@ -200,6 +217,8 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
         writes_per_s=per_s("write", None),
         read_bytes_per_s=per_s("read", recording.length_bytes),
         write_bytes_per_s=per_s("write", recording.length_bytes),
+        reads_random_share=random_share.get("read", 1.0),
+        writes_random_share=random_share.get("write", 1.0),
     )
 
 

@@ -192,6 +192,7 @@ def commit_demand(load: LoggedLoad) -> tuple[Demand, Figure]:
         writes_per_s=writes,
         read_bytes_per_s=nothing,
         write_bytes_per_s=writes * LOG_PAGE_BYTES,
+        writes_random_share=0.0,  # a log is appended to
     )
     shared = Figure(
         low=low,

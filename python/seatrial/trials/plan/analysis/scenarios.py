@@ -312,6 +312,6 @@ def _factor_without_burst(load: NDArray[np.float64], limit_per_s: float) -> floa
 
 def _limit_key(cap: Limit) -> tuple[object, ...]:
     return (
-        cap.quantity, cap.per_s, cap.bucket, cap.operation, cap.unit_bytes, cap.writes_cost,
-        cap.reads_share,
+        cap.quantity, cap.per_s, cap.bucket, cap.operation, cap.unit_bytes, cap.merges,
+        cap.writes_cost, cap.reads_share,
     )  # fmt: skip

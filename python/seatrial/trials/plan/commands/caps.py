@@ -98,7 +98,7 @@ def command(
     )
     if instance is None and machine.instance:
         evaluation = msgspec.structs.replace(evaluation, not_judged=machine.instance)
-    notes = _notes(evaluation, rules, instance) + unpriced
+    notes = _notes(evaluation, rules, instance, provisioned) + unpriced
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
 
@@ -108,10 +108,18 @@ def command(
     return 0
 
 
-def _notes(found: CapReport, rules: list[str], instance: Instance | None) -> list[str]:
+def _notes(
+    found: CapReport,
+    rules: list[str],
+    instance: Instance | None,
+    provisioned: ProvisionedVolume | None,
+) -> list[str]:
+    from seatrial.catalogue.volumes import limits_of  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - not for --help
 
     notes = caps_text.caps_notes(found, rules)
+    if found.load and provisioned is not None and limits_of(provisioned).merges:
+        notes.insert(0, caps_text.merging_sentence(limits_of(provisioned).unit_bytes))
     if found.wasted is not None and instance is not None:
         notes.insert(0, caps_text.wasted_sentence(found.wasted, instance.instance))
     return notes

@@ -233,6 +233,7 @@ def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
     if columns is None or not columns[0][:2].sum():
         return None
     values, slot_s = columns
+    in_sequence = all(each.cell.parsed.address_kinds == {"sequential"} for each in samples)
     demand = Demand(
         origin=origin,
         slot_s=slot_s,
@@ -240,6 +241,8 @@ def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
         writes_per_s=values[1],
         read_bytes_per_s=values[2],
         write_bytes_per_s=values[3],
+        reads_random_share=0.0 if in_sequence else 1.0,
+        writes_random_share=0.0 if in_sequence else 1.0,
     )
     pace = ratio_to_capture(samples)
     if pace is not None and pace.value > 0 and abs(pace.value - 1) >= SAME_PACE:

@@ -13,6 +13,7 @@ from seatrial.stats.wording import (
     format_rate_bytes,
     format_share,
 )
+from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapReport, WastedPerformance
 
 _NOTHING = "–"
@@ -71,6 +72,14 @@ def _with_load(found: CapReport) -> str:
     return (
         f"The load stays within {every}; it comes nearest to {limit}: it peaks at {load}, "
         f"{format_share(cap.share or 0.0)} of {rate}."
+    )
+
+
+def merging_sentence(unit_bytes: int) -> str:
+    """Return how a volume that merges sequential requests counts the others, in two sentences."""
+    return (
+        f"The volume counts a random request as {format_size(unit_bytes)}, and merges only "
+        "sequential ones. Requests count as random unless they are known to be sequential."
     )
 
 

@@ -131,8 +131,8 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
         load = rate_phrase(choice.binding_quantity, choice.binding_load_per_s)
         return (
             f"{choice.binding} carries {sustained}, and the need's busiest slot counts as {load}"
-            f"{_cached_phrase(choice)} before growth and other days; it falls short in {missed} of "
-            "the scenarios."
+            f"{_units_phrase(choice, plan)}{_cached_phrase(choice)} before growth and other days; "
+            f"it falls short in {missed} of the scenarios."
         )
     if choice.miss == "capacity":
         return (
@@ -148,6 +148,14 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
         chance = chance_phrase(choice.lost_per_year.mid)
         return f"it loses its data with a probability of {chance} per year."
     return f"{format_money(choice.month)} per month is above the budget."
+
+
+def _units_phrase(choice: Choice, plan: StoragePlan) -> str:
+    """Return why a volume counts more bytes than are transferred, within a clause; else empty."""
+    is_more = choice.binding_load_per_s > plan.busiest_bytes_per_s * 1.001
+    if choice.kind != "volume" or choice.binding_quantity != "throughput" or not is_more:
+        return ""
+    return " (small random requests count as whole units)"
 
 
 def _cached_phrase(choice: Choice) -> str:

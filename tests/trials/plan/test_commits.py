@@ -5,21 +5,29 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from cli.command import seatrial
+from seatrial.trials.plan.analysis.answer import plan_of
 from seatrial.trials.plan.analysis.commits import (
     Allowance,
     CommitPath,
     commit_path_of,
     forecast_commits,
 )
+from seatrial.trials.plan.analysis.demand import Limit, constant_demand
+from seatrial.trials.plan.analysis.figure import exact
+from seatrial.trials.plan.analysis.scenarios import Scenarios
+from seatrial.trials.plan.report.plan_text import is_without_syncs, notes
+from seatrial.trials.plan.report.proof import proof_sentence
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import FLUSH, WRITE, recording
+
+from .test_plan import candidate, need
 
 SECONDS = 20.0
 WRITE_S, FLUSH_S = 0.0004, 0.0003
@@ -35,6 +43,7 @@ class Truth:
     """Beginning of a write, its end, the end of its flush, the client that wrote."""
     commits_per_s: float
     transaction_ms_p99: float
+    commit_ms_p99: float
 
 
 class Throttle:
@@ -61,22 +70,24 @@ def true_commits(clients: int, work_s: float, *, seed: int, iops: float | None =
     ready = [(draw.uniform(0.5, 1.5) * work_s, client) for client in range(clients)]
     last_s = [0.0] * clients
     heapq.heapify(ready)
-    free_s, writes, took_ms = 0.0, [], []
+    free_s, writes, took_ms, commits_ms = 0.0, [], [], []
     while free_s < SECONDS:
         start_s = max(free_s, ready[0][0])
         joined = []
         while ready and ready[0][0] <= start_s:
-            joined.append(heapq.heappop(ready)[1])
+            joined.append(heapq.heappop(ready))
         begin_s = throttle.time_through(start_s) if throttle else start_s
         written_s = begin_s + draw.expovariate(1 / WRITE_S)
         flush_s = throttle.time_through(written_s) if throttle else written_s
         free_s = flush_s + draw.expovariate(1 / FLUSH_S)
-        writes.append((begin_s, written_s, free_s, joined[0]))
-        for client in joined:
+        writes.append((begin_s, written_s, free_s, joined[0][1]))
+        for ready_s, client in joined:
+            commits_ms.append((free_s - ready_s) * 1000)
             took_ms.append((free_s - last_s[client]) * 1000)
             last_s[client] = free_s
             heapq.heappush(ready, (free_s + draw.uniform(0.5, 1.5) * work_s, client))
-    return Truth(writes, len(took_ms) / free_s, float(np.percentile(took_ms, 99)))
+    p99_ms, commit_ms = (float(np.percentile(each, 99)) for each in (took_ms, commits_ms))
+    return Truth(writes, len(took_ms) / free_s, p99_ms, commit_ms)
 
 
 def recorded(truth: Truth, discarded_bytes: int = 0) -> Recording:
@@ -135,7 +146,8 @@ def test_a_slower_limit_is_predicted_as_it_comes_true(clients):
         iops = draw.randint(150, 900)
         truth = true_commits(clients, 0.004, seed=seed, iops=iops)
         found = forecast_commits(path, (Allowance(per_s=iops),), scenarios=60)
-        rate, times = found.commits_per_s, found.transaction_ms_p99
+        rate, times, commit = found.commits_per_s, found.transaction_ms_p99, found.commit_ms
+        assert commit.low * 0.9 <= truth.commit_ms_p99 <= commit.high * 1.1, (clients, seed)
         held += (
             rate.low * 0.98 <= truth.commits_per_s <= rate.high * 1.02
             and times.low * 0.98 <= truth.transaction_ms_p99 <= times.high * 1.02
@@ -171,12 +183,34 @@ def test_less_is_committed_under_a_lower_limit_and_by_bytes_as_by_requests():
 
 
 def test_slower_storage_commits_less():
-    from seatrial.trials.plan.analysis.figure import exact
-
     path = path_of(true_commits(4, 0.004, seed=5))
     own, slow = forecast_commits(path, ()), forecast_commits(path, (), times=exact(8.0, "a test"))
     assert slow.commits_per_s.high < own.commits_per_s.low
     assert slow.transaction_ms_p99.mid > own.transaction_ms_p99.mid
+
+
+@pytest.mark.parametrize(("limit_ms", "fits"), [(40, False), (200, True)])
+def test_an_objective_of_commits_is_judged_by_their_forecast(limit_ms: int, fits: bool):
+    """A write takes 0.1 ms, but the slices of the limit let commits wait for tens of ms."""
+    truth = true_commits(4, 0.004, seed=2)
+    loaded = need(
+        0, f"commit.p99_ms={limit_ms}", demand=constant_demand("typed", 0, 250, LOG_BYTES),
+        commits=path_of(truth), other_day=exact(1.0, "typed"),
+    )  # fmt: skip
+    limit = Limit(subject="volume a", quantity="IOPS", per_s=600, slice_s=0.1)
+    storage = replace(candidate("a", 10, 600, 0.1), caps=(limit,))
+    plan = plan_of([storage], loaded, scenarios=Scenarios(400))
+    assert len(plan.choices) == fits
+    (shown,) = plan.choices or plan.refused
+    assert shown.commits is not None
+    assert shown.response_ms_mid == pytest.approx(shown.commits.commit_ms.mid, rel=0.02)
+    assert 40 < true_commits(4, 0.004, seed=7, iops=600).commit_ms_p99 < 200
+    assert shown.miss == ("" if fits else "objective")
+    assert not is_without_syncs(plan)
+    unknown = plan_of([storage], replace(loaded, commits=None), scenarios=Scenarios(400))
+    assert is_without_syncs(unknown)
+    assert "syncs" in notes(unknown)[0]
+    assert "does not prove commits" in proof_sentence(unknown)
 
 
 def test_what_shows_no_commits_is_none():

@@ -13,18 +13,25 @@ from seatrial.catalogue.units import Money
 from seatrial.catalogue.volumes import Item
 from seatrial.published import Amount, Count
 from seatrial.trials.plan.analysis.candidates import Candidate
-from seatrial.trials.plan.analysis.commits import CommitForecast, CommitPath, forecast_on
+from seatrial.trials.plan.analysis.commits import CommitForecast, Forecasts
 from seatrial.trials.plan.analysis.demand import Demand
 from seatrial.trials.plan.analysis.figure import Figure
-from seatrial.trials.plan.analysis.need import Objective, StorageNeed
+from seatrial.trials.plan.analysis.need import PERCENTILES, Objective, StorageNeed
 from seatrial.trials.plan.analysis.ranking import (
+    FIT_SHARE_MIN,
     MISS_FACTOR,
     Measurement,
     RankedCandidate,
     Ranking,
     rank,
 )
-from seatrial.trials.plan.analysis.scenarios import Curves, Evaluation, Scenarios, evaluate
+from seatrial.trials.plan.analysis.scenarios import (
+    Curves,
+    Evaluation,
+    Scenarios,
+    evaluate,
+    with_commit_times,
+)
 
 REFUSED_MAX: Final = 60
 """Refused candidates that are kept, the nearest first."""
@@ -44,7 +51,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         bill: The items of that price.
         fit_share: Share of the scenarios in which it holds load, capacity and objective.
         response_ms_low: The objective's percentile, 5 % of the scenarios are below; null where most
-            scenarios cannot be served.
+            scenarios cannot be served. Of commits in a recording, it is that of their forecast.
         response_ms_mid: The median of the scenarios.
         response_ms_high: 95 % of the scenarios are below; null where more cannot be served.
         lost_per_year: Probability of losing what it holds in a year.
@@ -172,7 +179,9 @@ def plan_of(
     """
     scenarios = scenarios or Scenarios()
     curves: Curves = {}
+    forecasts = _forecasts(need)
     evaluation = evaluate(candidates, need, scenarios, curves)
+    evaluation = _judged_by_commits(evaluation, need, forecasts, scenarios)
     allowed = [each for each in evaluation if not _bound_broken(each, budget, lost_max)]
     ranking = rank(allowed, scenarios, miss_factor)
     refused = [_refused(each, each.miss, need.demand) for each in ranking.refused]
@@ -182,12 +191,44 @@ def plan_of(
     least = ranking.ranked[0].evaluation.candidate.month.mid if ranking.ranked else math.inf
     refused.sort(key=lambda each: _refusal_order(each, least))
     by_name = {each.candidate.name: each.candidate for each in evaluation}
-    if need.commits is not None:
+    if forecasts is not None:
         refused[:REFUSED_FORECASTS_MAX] = [
-            msgspec.structs.replace(each, commits=forecast_on(need.commits, by_name[each.name]))
+            msgspec.structs.replace(each, commits=forecasts.on(by_name[each.name]))
             for each in refused[:REFUSED_FORECASTS_MAX]
         ]
-    return _answer(need, ranking, refused, scenarios, curves, miss_factor, len(evaluation))
+    twice = _double_load(ranking, need, scenarios, curves, forecasts)
+    count = len(evaluation)
+    return _answer(need, ranking, refused, scenarios, twice, miss_factor, count, forecasts)
+
+
+def _judged_by_commits(
+    evaluation: list[Evaluation],
+    need: StorageNeed,
+    forecasts: Forecasts | None,
+    scenarios: Scenarios,
+) -> list[Evaluation]:
+    """Return evaluations with the objective judged by forecasts of commits, if they are known.
+
+    What does not hold the load or the data is refused without one, and then has no times.
+    """
+    if forecasts is None or need.objective is None or not need.forecasts_objective:
+        return evaluation
+    limit_ms = need.objective.limit_ms
+    return [
+        with_commit_times(each, forecasts.on(each.candidate).commit_ms, limit_ms, scenarios)
+        if each.fit_share >= FIT_SHARE_MIN
+        else replace(each, response_ends_ms=(math.inf,) * 3)
+        for each in evaluation
+    ]
+
+
+def _forecasts(need: StorageNeed) -> Forecasts | None:
+    """Return forecasts of the recorded commits; None where they are unknown."""
+    if need.commits is None:
+        return None
+    of_commits = need.forecasts_objective and need.objective is not None
+    percentile = PERCENTILES[need.objective.percentile] if of_commits else 99.0
+    return Forecasts(need.commits, percentile)
 
 
 def _bound_broken(each: Evaluation, budget: float | None, lost_max: float | None) -> str:
@@ -212,7 +253,7 @@ def _refused(each: Evaluation, miss: str, demand: Demand) -> Choice:
 
 
 def _choice(
-    ranked: RankedCandidate, miss: str, demand: Demand, commits: CommitPath | None = None
+    ranked: RankedCandidate, miss: str, demand: Demand, forecasts: Forecasts | None = None
 ) -> Choice:
     each = ranked.evaluation
     candidate, calm = each.candidate, each.calm_ms
@@ -242,7 +283,7 @@ def _choice(
         response_ms_calm=calm if calm is not None and math.isfinite(calm) else None,
         is_redundant=candidate.is_redundant,
         disk_share=candidate.disk_share,
-        commits=None if commits is None else forecast_on(commits, candidate),
+        commits=None if forecasts is None else forecasts.on(candidate),
     )
 
 
@@ -251,11 +292,11 @@ def _answer(  # noqa: PLR0917 - parts of one answer
     ranking: Ranking,
     refused: list[Choice],
     scenarios: Scenarios,
-    curves: Curves,
+    twice: tuple[float | None, str],
     miss_factor: float,
     candidates: int,
+    forecasts: Forecasts | None,
 ) -> StoragePlan:
-    twice_share, twice_name = _double_load(ranking, need, scenarios, curves)
     return StoragePlan(
         load=need.demand.origin,
         load_s=need.demand.seconds,
@@ -273,7 +314,7 @@ def _answer(  # noqa: PLR0917 - parts of one answer
                 each,
                 each.evaluation.miss,
                 need.demand,
-                need.commits if rank_number < FORECASTS_MAX else None,
+                forecasts if rank_number < FORECASTS_MAX else None,
             )
             for rank_number, each in enumerate(ranking.ranked)
         ],
@@ -281,8 +322,8 @@ def _answer(  # noqa: PLR0917 - parts of one answer
         refused=refused[:REFUSED_MAX],
         refused_count=len(refused),
         measurement=ranking.measurement,
-        twice_fit_share=twice_share,
-        twice_name=twice_name,
+        twice_fit_share=twice[0],
+        twice_name=twice[1],
         miss_factor=miss_factor,
         follows=need.follows,
         logged=list(need.logged),
@@ -291,7 +332,11 @@ def _answer(  # noqa: PLR0917 - parts of one answer
 
 
 def _double_load(
-    ranking: Ranking, need: StorageNeed, scenarios: Scenarios, curves: Curves
+    ranking: Ranking,
+    need: StorageNeed,
+    scenarios: Scenarios,
+    curves: Curves,
+    forecasts: Forecasts | None,
 ) -> tuple[float | None, str]:
     """Return how well the first one fits twice the load, and the cheapest of all that does."""
     if not ranking.ranked:
@@ -300,6 +345,7 @@ def _double_load(
     evaluation = evaluate(
         [each.evaluation.candidate for each in ranking.ranked], more, scenarios, curves
     )
+    evaluation = _judged_by_commits(evaluation, need, forecasts, scenarios)
     fitting = [each for each in evaluation if each.fit_share >= 0.5]
     cheapest = min(fitting, key=lambda each: each.candidate.month.mid, default=None)
     return evaluation[0].fit_share, cheapest.candidate.name if cheapest else ""

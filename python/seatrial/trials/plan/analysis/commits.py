@@ -109,11 +109,14 @@ class CommitForecast(msgspec.Struct, frozen=True, kw_only=True):
         commits_per_s: Commits a second.
         pairs_per_s: Log writes a second: several commits share one.
         transaction_ms_p99: 99th percentile of the time from one commit of a client to its next.
+        commit_ms: The objective's percentile of the time that a commit takes, with its wait for
+            the pair before; p99 without an objective of commits.
     """
 
     commits_per_s: Figure
     pairs_per_s: Figure
     transaction_ms_p99: Figure
+    commit_ms: Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,26 +136,50 @@ class Allowance:
     least_bytes: int = 0
 
 
-def forecast_on(path: CommitPath, candidate: Candidate) -> CommitForecast:
-    """Return commits on a candidate, whose writes take longer or shorter than the recorded ones."""
-    mean_ms = candidate.writes.mean_ms
-    recorded_ms = float(path.write_s.mean()) * 1000
-    times = mean_ms.times(1 / recorded_ms)
-    return forecast_commits(path, allowances_of(candidate.caps), times=times)
+class Forecasts:
+    """Forecasts of commits on candidates; those with the same limits and times are simulated once.
+
+    Args:
+        path: The recorded commits.
+        percentile: The percentile of a commit's time.
+    """
+
+    def __init__(self, path: CommitPath, percentile: float = 99.0) -> None:
+        self._path = path
+        self._percentile = percentile
+        self._found: dict[tuple[object, ...], CommitForecast] = {}
+
+    def on(self, candidate: Candidate) -> CommitForecast:
+        """Return commits on a candidate, whose writes may take longer than the recorded ones."""
+        mean_ms, allowances = candidate.writes.mean_ms, allowances_of(candidate.caps)
+        if (mean_ms, allowances) not in self._found:
+            recorded_ms = float(self._path.write_s.mean()) * 1000
+            self._found[mean_ms, allowances] = forecast_commits(
+                self._path,
+                allowances,
+                times=mean_ms.times(1 / recorded_ms),
+                percentile=self._percentile,
+            )
+        return self._found[mean_ms, allowances]
 
 
 def allowances_of(caps: Sequence[Limit]) -> tuple[Allowance, ...]:
-    """Return the limits of a candidate that apply to writes, without burst credits."""
-    return tuple(
-        Allowance(
+    """Return the limits of a candidate that apply to writes, without burst credits.
+
+    Of limits that count the same in the same slices, the lowest is enough.
+    """
+    lowest: dict[tuple[object, ...], Allowance] = {}
+    for cap in caps:
+        each = Allowance(
             per_s=cap.per_s,
             slice_s=cap.slice_s,
             is_of_bytes=cap.quantity == "throughput",
             least_bytes=cap.unit_bytes if cap.merges else 0,
         )
-        for cap in caps
-        if math.isfinite(cap.per_s) and cap.operation != "read"
-    )
+        key = each.slice_s, each.is_of_bytes, each.least_bytes
+        if math.isfinite(cap.per_s) and cap.operation != "read":
+            lowest[key] = min(lowest.get(key, each), each, key=lambda other: other.per_s)
+    return tuple(lowest.values())
 
 
 def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> CommitPath | None:
@@ -236,6 +263,7 @@ def forecast_commits(
     times: Figure = OTHER_DEVICE,
     seconds: float | None = None,
     scenarios: int = SCENARIOS,
+    percentile: float = 99.0,
 ) -> CommitForecast:
     """Return commits on storage with other limits, in scenarios of the unknowns.
 
@@ -245,6 +273,7 @@ def forecast_commits(
         times: Times of requests within the limits, over the recorded ones.
         seconds: Length of a scenario; measurements of this length vary as the scenarios do.
         scenarios: Number of scenarios.
+        percentile: The percentile of a commit's time.
     """
     seconds = seconds or _seconds(path)
     simulation = _CommitSimulation(path, allowances, scenarios, seconds, times).simulate()
@@ -252,6 +281,7 @@ def forecast_commits(
         commits_per_s=_figure(simulation.commits / seconds),
         pairs_per_s=_figure(simulation.pairs / seconds),
         transaction_ms_p99=_figure(simulation.transaction_s_p99 * 1000),
+        commit_ms=_figure(simulation.commit_s(percentile) * 1000),
     )
 
 
@@ -299,6 +329,7 @@ class _CommitSimulation:
         self.pairs = np.zeros(scenarios)
         self.commits = np.zeros(scenarios)
         self._latencies: list[NDArray[np.float64]] = []
+        self._commit_times: list[NDArray[np.float64]] = []
 
     def simulate(self) -> _CommitSimulation:
         """Run until every scenario has ended."""
@@ -313,11 +344,17 @@ class _CommitSimulation:
         for step in range(_STEPS_MAX):
             if (start_s >= end_of_all_s).all():
                 break
-            ready = self._ready(clients - commits, since_s) + self._ready(commits, paused_s)
-            commits = np.maximum(1, ready)
+            others = self._ready(clients - commits, since_s)
+            commits = np.maximum(1, others + self._ready(commits, paused_s))
             end_s, pause_s = self._pair(start_s, step)
             counts = (end_s >= self._warm_s) & (end_s < end_of_all_s)
-            joined = np.mod(client_numbers - next_client[:, None], clients) < commits[:, None]
+            order = np.mod(client_numbers - next_client[:, None], clients)
+            joined = order < commits[:, None]
+            # Who became ready while the previous pair was written has waited for its end.
+            waited_s = self._since_ready_s(since_s, clients) - paused_s[:, None]
+            waited_s = np.where(order < others[:, None], np.maximum(0.0, waited_s), 0.0)
+            took_s = (end_s - start_s)[:, None] + waited_s
+            self._commit_times.append(np.where(joined & counts[:, None], took_s, np.nan))
             taken_s = end_s[:, None] - last_s + self._extra_work_s(last_s.shape)
             self._latencies.append(np.where(joined & counts[:, None], taken_s, np.nan))
             last_s = np.where(joined, end_s[:, None], last_s)
@@ -332,6 +369,13 @@ class _CommitSimulation:
         """Return how many of the working clients have become ready within a time."""
         chance = -np.expm1(-time_s / (self._path.work_s * self._work))
         return np.asarray(self._random.binomial(working, chance))
+
+    def _since_ready_s(self, time_s: NDArray[np.float64], clients: int) -> NDArray[np.float64]:
+        """Return how long ago clients became ready that did so within a time."""
+        work_s = self._path.work_s * self._work
+        draws = self._random.random((len(time_s), clients))
+        share = draws * -np.expm1(-time_s / work_s)[:, None]
+        return np.asarray(time_s[:, None] + work_s[:, None] * np.log1p(-share))
 
     def _extra_work_s(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Return the extra work of each client, drawn from the pauses of log writers.
@@ -371,9 +415,18 @@ class _CommitSimulation:
     @property
     def transaction_s_p99(self) -> NDArray[np.float64]:
         """99th percentile of the time between two commits of a client, by scenario."""
-        found = np.concatenate(self._latencies, axis=1)
+        return self._percentile(self._latencies, 99.0)
+
+    def commit_s(self, percentile: float) -> NDArray[np.float64]:
+        """Return a percentile of the time that commits take, by scenario."""
+        return self._percentile(self._commit_times, percentile)
+
+    def _percentile(
+        self, times_s: Sequence[NDArray[np.float64]], percentile: float
+    ) -> NDArray[np.float64]:
+        found = np.concatenate(times_s, axis=1)
         found[~np.isfinite(found).any(axis=1)] = self._seconds
-        return np.asarray(np.nanpercentile(found, 99, axis=1))
+        return np.asarray(np.nanpercentile(found, percentile, axis=1))
 
 
 class _Limit:

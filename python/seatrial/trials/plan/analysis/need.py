@@ -95,6 +95,15 @@ class StorageNeed:
     logged: tuple[str, ...] = ()
     lacks: str = ""
 
+    @property
+    def forecasts_objective(self) -> bool:
+        """Whether commits are known, and the objective is one of them."""
+        return (
+            self.commits is not None
+            and self.objective is not None
+            and self.objective.operation == "commit"
+        )
+
 
 def busiest_gaps(
     arrived_ns: NDArray[np.int64], slot_s: float, gaps_max: int = 50_000

@@ -157,7 +157,7 @@ def _evaluation(  # noqa: PLR0917 - the values of the loop above
     holds = busy < 1.0
     has_room = stored <= candidate.capacity_bytes
     is_fast = np.ones_like(holds)
-    if need.objective is not None:
+    if need.objective is not None and not need.forecasts_objective:
         is_fast = response <= need.objective.limit_ms
     fits = holds & has_room & is_fast
     missing = {
@@ -184,6 +184,34 @@ def _evaluation(  # noqa: PLR0917 - the values of the loop above
         response_ends_ms=(float(low), float(mid), float(high)),
         miss=max(missing, key=lambda name: missing[name]) if not fits.all() else "",
         inputs=(*inputs, "prices"),
+        calm_ms=None,
+    )
+
+
+def with_commit_times(
+    each: Evaluation, commit_ms: Figure, limit_ms: float, scenarios: Scenarios
+) -> Evaluation:
+    """Return an evaluation whose objective is judged by a forecast of its commits.
+
+    Args:
+        each: The evaluation; where its load is not sustained, no commit is.
+        commit_ms: The objective's percentile of the time that a commit takes.
+        limit_ms: What it may be.
+        scenarios: The scenarios of the evaluation.
+    """
+    times = commit_ms.at(scenarios.of(f"times of {each.candidate.writes.kind}"))
+    response = np.where(np.isfinite(each.response_ms), times, np.inf)
+    is_fast = response <= limit_ms
+    fits = each.fits & is_fast
+    is_missed = (each.fits & ~is_fast).mean() > (~each.fits).mean()
+    low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")
+    return replace(
+        each,
+        fits=fits,
+        response_ms=response.astype(np.float32),
+        fit_share=float(fits.mean()),
+        response_ends_ms=(float(low), float(mid), float(high)),
+        miss="objective" if is_missed else each.miss,
         calm_ms=None,
     )
 

@@ -165,11 +165,14 @@ def _cached_phrase(choice: Choice) -> str:
     return f" behind a cache that serves {format_share(1 - choice.disk_share)} of the reads"
 
 
-def commits_phrase(forecast: CommitForecast) -> str:
-    """Return commits a second and the 99th percentile of transactions, with their intervals."""
-    rate, times = forecast.commits_per_s, forecast.transaction_ms_p99
+def commits_phrase(forecast: CommitForecast, plan: StoragePlan) -> str:
+    """Return commits a second, and percentiles of commits and transactions, with intervals."""
+    rate, times, commit = forecast.commits_per_s, forecast.transaction_ms_p99, forecast.commit_ms
+    of_commits = plan.objective is not None and plan.objective.operation == "commit"
+    percentile = plan.objective.percentile if plan.objective and of_commits else "p99"
     return (
-        f"{rate.mid:,.0f} per second ({rate.low:,.0f} to {rate.high:,.0f}), transactions p99 "
+        f"{rate.mid:,.0f} per second ({rate.low:,.0f} to {rate.high:,.0f}), commit {percentile} "
+        f"{_ms(commit.mid)} ms ({_ms(commit.low)} to {_ms(commit.high)}), transactions p99 "
         f"{_ms(times.mid)} ms ({_ms(times.low)} to {_ms(times.high)})"
     )
 
@@ -220,6 +223,12 @@ def _distinct_refusals(refused: list[Choice]) -> list[Choice]:
 def notes(plan: StoragePlan) -> list[str]:
     """Return how short the load is, reasons of refusal, and the result for twice the need."""
     found = separating_sentences(plan)
+    if is_without_syncs(plan):
+        found.append(
+            "The objective of commits is judged as that of single writes: syncs, and clients that "
+            "wait for one another, are not counted. Commits take longer. Record 500 log writes or "
+            "more of the server's disk: `seatrial watch --record FILE`."
+        )
     if plan.load_s < DAY_S:
         found.append(
             f"The load of {format_duration_s(plan.load_s)} is repeated to fill a day: what other "
@@ -227,7 +236,7 @@ def notes(plan: StoragePlan) -> list[str]:
         )
     found += [
         f"Refused: {each.name}, {format_money(each.month)} per month: {refusal_reason(each, plan)}"
-        + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits)}.")
+        + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits, plan)}.")
         for each in _distinct_refusals(plan.refused)
     ]
     if any(each.kind == "local" for each in plan.choices):
@@ -246,7 +255,7 @@ def notes(plan: StoragePlan) -> list[str]:
     if plan.choices and plan.choices[0].commits is not None:
         found.append(
             f"Commits of the recorded clients on {plan.choices[0].name}: "
-            f"{commits_phrase(plan.choices[0].commits)}."
+            f"{commits_phrase(plan.choices[0].commits, plan)}."
         )
     if plan.twice_fit_share is not None and not plan.lacks:
         better = (
@@ -259,6 +268,16 @@ def notes(plan: StoragePlan) -> list[str]:
             f"{format_share(plan.twice_fit_share)} of the scenarios{better}."
         )
     return found
+
+
+def is_without_syncs(plan: StoragePlan) -> bool:
+    """Return whether an objective of commits was judged without a forecast of commits."""
+    shown = (*plan.choices[:1], *plan.refused[:1])
+    return (
+        plan.objective is not None
+        and plan.objective.operation == "commit"
+        and all(each.commits is None for each in shown)
+    )
 
 
 def explained(plan: StoragePlan) -> Iterator[str]:
@@ -285,13 +304,15 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             f"{each.binding} has {rate_phrase(each.binding_quantity, each.binding_per_s)}: "
             f"{each.holds:.3g} times the load, all its buckets simulated over a day"
         )
-        yield f"Times of requests: {each.reads_origin}; k servers simulated"
+        of_commits = each.commits is not None and plan.objective is not None
+        of_commits = of_commits and plan.objective.operation == "commit"
+        how = "commits simulated in a closed loop" if of_commits else "k servers simulated"
+        yield f"Times of requests: {each.reads_origin}; {how}"
         if each.stalls:
             yield f"Stalls: {each.stalls}{_stalls_part(each, plan)}"
         if each.commits is not None:
-            yield (
-                f"Commits of the recorded clients, in a closed loop: {commits_phrase(each.commits)}"
-            )
+            said = commits_phrase(each.commits, plan)
+            yield f"Commits of the recorded clients, in a closed loop: {said}"
         yield f"Loss per year: {figure_phrase(each.lost_per_year)}"
 
 

@@ -35,9 +35,16 @@ def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
     operation = "mixed" if mixed else "read" if reads_share >= 0.98 else "write"
     share = f"read_share = {reads_share:.2f}\n" if mixed else ""
     bad_day_per_s = busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
+    unproved = (
+        "# Its writes are not synced, so it does not prove the objective of commits. To measure\n"
+        "# commits, add a workload of kind 'commit'.\n"
+        if objective and objective.operation == "commit"
+        else ""
+    )
     return (
         f"# Proves a plan: {first.name} has to sustain {busiest_per_s:,.0f} requests per\n"
         f"# second, and {bad_day_per_s:,.0f} on a bad day after {years_phrase(plan.years)}.\n"
+        f"{unproved}"
         "\n"
         'name = "plan-proof"\n'
         "\n"
@@ -89,4 +96,6 @@ def proof_sentence(plan: StoragePlan, study_path: str = "") -> str:
     how = f"`seatrial study {study_path or 'proof.toml'} --target DIR`"
     if not study_path:
         how = f"add `--study proof.toml` to the command, then {how}"
-    return f"The proof takes about {minutes} minutes {cost}: {how}."
+    of_commits = plan.objective is not None and plan.objective.operation == "commit"
+    left = " Its writes are not synced: it does not prove commits." if of_commits else ""
+    return f"The proof takes about {minutes} minutes {cost}: {how}.{left}"

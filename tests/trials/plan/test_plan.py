@@ -155,6 +155,16 @@ def test_cheapest_that_fits_is_first_and_excuses_say_why_the_others_are_not():
     assert [(each.name, each.miss) for each in risky.refused] == [("right", "risk")]
 
 
+def test_twice_the_load_leaves_what_is_stored():
+    """100 GiB are stored: a disk of 110 GiB has no room for twice as much."""
+    plan = plan_of(
+        [candidate("a", 10, 50_000, capacity_bytes=110.0 * GIB)], need(), scenarios=Scenarios(FEW)
+    )
+    assert plan.twice_fit_share == 1
+    (said,) = (each for each in notes(plan) if "twice" in each)
+    assert "the load" in said
+
+
 def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
     """A is cheap and may be too slow, which only its times decide; B is dear and is not."""
     doubtful = Figure(low=0.5, mid=4.0, high=32.0, origin="assumed")

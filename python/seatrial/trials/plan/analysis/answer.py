@@ -121,7 +121,8 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
         refused: Some of those that do not fit: cheaper than the first, the nearest of them first.
         refused_count: How many are refused in all.
         measurement: None where the first one stands alone.
-        twice_fit_share: Share of the scenarios in which the first one fits twice the load.
+        twice_fit_share: Share of the scenarios in which the first one fits twice the load; what is
+            stored stays. Null without a choice, and where a forecast of commits decides.
         twice_name: The first by price that fits twice the load; empty where none does.
         miss_factor: What a month that misses its objective costs, in prices of the cheapest.
         follows: What of a log's work reaches storage; null where the load was seen there.
@@ -196,7 +197,7 @@ def plan_of(
             msgspec.structs.replace(each, commits=forecasts.on(by_name[each.name]))
             for each in refused[:REFUSED_FORECASTS_MAX]
         ]
-    twice = _double_load(ranking, need, scenarios, curves, forecasts)
+    twice = _double_load(ranking, need, scenarios, curves)
     count = len(evaluation)
     return _answer(need, ranking, refused, scenarios, twice, miss_factor, count, forecasts)
 
@@ -332,20 +333,18 @@ def _answer(  # noqa: PLR0917 - parts of one answer
 
 
 def _double_load(
-    ranking: Ranking,
-    need: StorageNeed,
-    scenarios: Scenarios,
-    curves: Curves,
-    forecasts: Forecasts | None,
+    ranking: Ranking, need: StorageNeed, scenarios: Scenarios, curves: Curves
 ) -> tuple[float | None, str]:
-    """Return how well the first one fits twice the load, and the cheapest of all that does."""
-    if not ranking.ranked:
+    """Return how well the first one fits twice the load, and the cheapest of all that does.
+
+    Commits are forecast of the recorded clients, so it is not known of an objective of commits.
+    """
+    if not ranking.ranked or need.forecasts_objective:
         return None, ""
     more = replace(need, other_day=need.other_day.times(DOUBLE))
     evaluation = evaluate(
         [each.evaluation.candidate for each in ranking.ranked], more, scenarios, curves
     )
-    evaluation = _judged_by_commits(evaluation, need, forecasts, scenarios)
     fitting = [each for each in evaluation if each.fit_share >= 0.5]
     cheapest = min(fitting, key=lambda each: each.candidate.month.mid, default=None)
     return evaluation[0].fit_share, cheapest.candidate.name if cheapest else ""

@@ -204,13 +204,16 @@ def with_commit_times(
     is_fast = response <= limit_ms
     fits = each.fits & is_fast
     is_missed = (each.fits & ~is_fast).mean() > (~each.fits).mean()
-    low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")
+    ends = commit_ms.low, commit_ms.mid, commit_ms.high
+    if not np.isfinite(response).all():
+        low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")
+        ends = float(low), float(mid), float(high)
     return replace(
         each,
         fits=fits,
         response_ms=response.astype(np.float32),
         fit_share=float(fits.mean()),
-        response_ends_ms=(float(low), float(mid), float(high)),
+        response_ends_ms=ends,
         miss="objective" if is_missed else each.miss,
         calm_ms=None,
     )

@@ -221,7 +221,7 @@ def _distinct_refusals(refused: list[Choice]) -> list[Choice]:
 
 
 def notes(plan: StoragePlan) -> list[str]:
-    """Return how short the load is, reasons of refusal, and the result for twice the need."""
+    """Return how short the load is, reasons of refusal, and the result for twice the load."""
     found = separating_sentences(plan)
     if is_without_syncs(plan):
         found.append(
@@ -264,7 +264,7 @@ def notes(plan: StoragePlan) -> list[str]:
             else ""
         )
         found.append(
-            f"If the need were twice as high, {plan.choices[0].name} would fit in "
+            f"If the load were twice as high, {plan.choices[0].name} would fit in "
             f"{format_share(plan.twice_fit_share)} of the scenarios{better}."
         )
     return found
@@ -291,6 +291,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     yield f"Another day: {figure_phrase(plan.other_day, 'times that')}"
     yield f"Stored now: {_size_phrase(plan.capacity)}"
     yield f"Growth per year: {figure_phrase(plan.growth)}; judged after {years_phrase(plan.years)}"
+    is_of_commits = plan.objective is not None and plan.objective.operation == "commit"
     if plan.objective is not None:
         yield f"Objective: {plan.objective.words}"
     yield (
@@ -304,10 +305,8 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             f"{each.binding} has {rate_phrase(each.binding_quantity, each.binding_per_s)}: "
             f"{each.holds:.3g} times the load, all its buckets simulated over a day"
         )
-        of_commits = each.commits is not None and plan.objective is not None
-        of_commits = of_commits and plan.objective.operation == "commit"
-        how = "commits simulated in a closed loop" if of_commits else "k servers simulated"
-        yield f"Times of requests: {each.reads_origin}; {how}"
+        how = "commits in a closed loop" if is_of_commits and each.commits else "k servers"
+        yield f"Times of requests: {each.reads_origin}; {how} simulated"
         if each.stalls:
             yield f"Stalls: {each.stalls}{_stalls_part(each, plan)}"
         if each.commits is not None:

@@ -243,6 +243,14 @@ def test_hard_disks_are_refused_for_small_random_requests():
     assert "as whole units" in refusal_reason(least, plan)
 
 
+def test_a_named_kind_of_volume_leaves_local_disks_out():
+    bounds = SearchBounds(
+        iops=100, bytes_per_s=1e6, capacity_bytes=10.0 * GIB, instances=("i7i.xlarge",),
+        volumes=("gp3",),
+    )  # fmt: skip
+    assert {each.kind for each in rented(bounds, facts(), {})} == {"volume"}
+
+
 def test_the_bytes_of_local_disks_count():
     """Their throughput is unknown, so a large request is several of 4 KiB."""
     bounds = SearchBounds(

@@ -126,7 +126,7 @@ class SearchBounds:
         provider: Provider of volumes and instances.
         region: Region of prices; empty for the only one known.
         instances: Names; empty for all with a known price.
-        volumes: Names; empty for all with a known price.
+        volumes: Names; empty for all with a known price, and for local disks.
         vcpu_min: Processors that the database needs.
         memory_min_bytes: Memory that it needs.
         currency: Currency of the comparison.
@@ -172,7 +172,7 @@ def rented(
         for instance, item in machines
         for provisioned, lines in volumes
     ]
-    for instance, item in machines:
+    for instance, item in machines if not bounds.volumes else ():
         found += _local_candidate(instance, item, bounds, facts, measured)
     return found
 

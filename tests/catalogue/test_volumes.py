@@ -120,6 +120,10 @@ def test_what_is_free_is_free_once_and_steps_have_their_own_price():
     assert cost("io2:1000GiB:32001") == pytest.approx(125 + 2080 + 0.046)
     assert cost("io2:1000GiB:100000") == pytest.approx(125 + 2080 + 32000 * 0.046 + 36000 * 0.032)
     assert cost("Premium SSD P30:600GiB") == cost("Premium SSD P30:1024GiB") == 135.17
+    bill = monthly_bill(parse_volume("standard:500GiB", FACTS), FACTS, requests_per_s=40)
+    assert total_of(bill).mid == pytest.approx(25 + 40 * 730 * 3600 / 1e6 * 0.05)
+    with pytest.raises(UsageError, match="charges each request"):
+        cost("standard:500GiB")
     with pytest.raises(UsageError, match="no price for gcp/pd-balanced, capacity"):
         cost("pd-balanced:100GiB")
 

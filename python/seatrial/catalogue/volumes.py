@@ -14,7 +14,15 @@ import msgspec
 
 from seatrial.catalogue.facts import Instance, Price, Volume
 from seatrial.catalogue.store import ANY, Catalogue
-from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, gib, throughput
+from seatrial.catalogue.units import (
+    HOURS_PER_MONTH,
+    BytesPerS,
+    Iops,
+    Money,
+    SizeBytes,
+    gib,
+    throughput,
+)
 from seatrial.errors import UsageError
 from seatrial.study.units import parse_size_bytes
 from seatrial.units import DAY_S, GIB, KIB, TIB
@@ -25,6 +33,8 @@ IO1_HIGH_UNIT_KIB: Final = 16
 GP2_LOW_GIB: Final = 170
 GP2_HIGH_GIB: Final = 334
 MINUTE_S: Final = 60
+HOUR_S: Final = 3600
+MILLION: Final = 1_000_000
 
 
 class NoPriceError(UsageError):
@@ -368,11 +378,22 @@ def instance_bill(instance: Instance, prices: Catalogue, region: str = "") -> It
     return _line(_price(prices, provider, name, "instance", region), 1, name, prices)
 
 
-def monthly_bill(provisioned: ProvisionedVolume, prices: Catalogue, region: str = "") -> list[Item]:
+def monthly_bill(
+    provisioned: ProvisionedVolume,
+    prices: Catalogue,
+    region: str = "",
+    requests_per_s: float | None = None,
+) -> list[Item]:
     """Return what a volume costs a month, line by line.
 
+    Args:
+        provisioned: The volume.
+        prices: The catalogue.
+        region: Of the prices; empty for the only one known.
+        requests_per_s: Mean load, of which some volumes charge each request; None if unknown.
+
     Raises:
-        NoPriceError: when a price is not known.
+        NoPriceError: when a price is not known, or depends on a load that is not known.
         UsageError: when no region is named, and prices are of several.
     """
     volume = provisioned.volume
@@ -383,6 +404,9 @@ def monthly_bill(provisioned: ProvisionedVolume, prices: Catalogue, region: str 
     size_gib = gib(provisioned.size_bytes)
     capacity = _price(prices, provider, item, "capacity", region)
     lines = [_line(capacity, size_gib, f"{size_gib:g} GiB of {item}", prices)]
+    per_request = prices.price(provider, item, "request", region)
+    if per_request is not None:
+        lines.append(_requests(per_request, requests_per_s, prices))
     if volume.rule not in ("provisioned", "io1"):
         return lines
     if (above := limits.iops - volume.free_iops) > 0:
@@ -393,6 +417,17 @@ def monthly_bill(provisioned: ProvisionedVolume, prices: Catalogue, region: str 
         above = (limits.bytes_per_s - free) / throughput(1, price.unit.removesuffix("-month"))
         lines.append(_line(price, above, f"{above:g} {volume.throughput_unit} above free", prices))
     return lines
+
+
+def _requests(price: Price, requests_per_s: float | None, prices: Catalogue) -> Item:
+    if requests_per_s is None:
+        raise NoPriceError(
+            seen=f"{price.item} charges each request, and the load is not known",
+            cause=f"Its price of {price.unit} is {price.mid:g} {price.currency}",
+            next_step="Give a load: `seatrial plan reads=30,writes=10,size=8KiB`",
+        )
+    millions = requests_per_s * HOURS_PER_MONTH * HOUR_S / MILLION
+    return _line(price, millions, f"{millions:.1f} million requests", prices)
 
 
 def _steps(

@@ -243,6 +243,15 @@ def test_hard_disks_are_refused_for_small_random_requests():
     assert "as whole units" in refusal_reason(least, plan)
 
 
+def test_requests_that_a_volume_charges_are_on_the_bill(tmp_path: Path):
+    words = ("reads=30,writes=10,size=8KiB", "--capacity", "500GiB", "--volume", "standard")
+    fixed = ("--instance", "r7i.large", "--growth", "0", "--other-day", "1", "--json")
+    plan = called(tmp_path, *words, *fixed).document["plan"]
+    (disk, requests, _) = plan["choices"][0]["bill"]
+    assert disk["money"]["mid"] == pytest.approx(0.05 * disk["amount"])
+    assert requests["money"]["mid"] == pytest.approx(5.256, rel=1e-3)
+
+
 def test_a_named_kind_of_volume_leaves_local_disks_out():
     bounds = SearchBounds(
         iops=100, bytes_per_s=1e6, capacity_bytes=10.0 * GIB, instances=("i7i.xlarge",),

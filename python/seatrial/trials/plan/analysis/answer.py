@@ -227,9 +227,9 @@ def _forecasts(need: StorageNeed) -> Forecasts | None:
     """Return forecasts of the recorded commits; None where they are unknown."""
     if need.commits is None:
         return None
-    of_commits = need.forecasts_objective and need.objective is not None
-    percentile = PERCENTILES[need.objective.percentile] if of_commits else 99.0
-    return Forecasts(need.commits, percentile)
+    if need.objective is None or not need.forecasts_objective:
+        return Forecasts(need.commits)
+    return Forecasts(need.commits, PERCENTILES[need.objective.percentile])
 
 
 def _bound_broken(each: Evaluation, budget: float | None, lost_max: float | None) -> str:

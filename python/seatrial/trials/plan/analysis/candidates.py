@@ -121,6 +121,7 @@ class SearchBounds:
     Attributes:
         iops: Requests per second in the busiest slot.
         bytes_per_s: Bytes per second in the busiest slot.
+        mean_iops: Requests per second on average, for prices per request.
         capacity_bytes: Bytes to be stored in the end.
         write_bytes: Mean size of a write.
         provider: Provider of volumes and instances.
@@ -135,6 +136,7 @@ class SearchBounds:
     iops: float
     bytes_per_s: float
     capacity_bytes: float
+    mean_iops: float = 0.0
     write_bytes: float = PAGE_BYTES
     provider: str = "aws"
     region: str = ""
@@ -160,7 +162,10 @@ def rented(
     """
     machines = _instances(bounds, facts)
     volumes = [
-        (provisioned, tuple(monthly_bill(provisioned, facts, bounds.region)))
+        (
+            provisioned,
+            tuple(monthly_bill(provisioned, facts, bounds.region, bounds.mean_iops)),
+        )
         for volume in _volumes(bounds, facts)
         for provisioned in _sizes_and_rates(volume, bounds)
         if _has_price(provisioned, facts, bounds.region)
@@ -205,7 +210,7 @@ def _volumes(bounds: SearchBounds, facts: Catalogue) -> list[Volume]:
 
 def _has_price(provisioned: ProvisionedVolume, facts: Catalogue, region: str) -> bool:
     try:
-        return bool(monthly_bill(provisioned, facts, region))
+        return bool(monthly_bill(provisioned, facts, region, 0.0))
     except NoPriceError:
         return False
 

@@ -444,6 +444,7 @@ def _candidates(need: StorageNeed, plan_options: PlanOptions, facts: Catalogue) 
     growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
     bounds = SearchBounds(
         iops=float(need.demand.requests_per_s.max()) * growth,
+        mean_iops=float(need.demand.requests_per_s.mean()) * growth,
         write_bytes=need.demand.mean_write_bytes,
         bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
         capacity_bytes=need.capacity.mid * (1 + need.growth.mid) ** need.years,

@@ -18,21 +18,21 @@ from seatrial.catalogue.facts import Instance
 from seatrial.catalogue.volumes import Bucket, parse_volume
 from seatrial.findings.model import Summary
 from seatrial.machine.fingerprint.tree import SystemTree
-from seatrial.results.model import Sample, Slice, Timeline
+from seatrial.results.model import Sample, Slice, Stall, Timeline
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
 from seatrial.trials.plan.analysis.candidates import _volume_limits
 from seatrial.trials.plan.analysis.commits import allowances_of
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
-from seatrial.trials.plan.analysis.measured_caps import caps_of_run
+from seatrial.trials.plan.analysis.measured_caps import caps_of_run, throttled_stalls
 from seatrial.trials.plan.commands.load_source import demand_of_samples
 from seatrial.trials.plan.measure.recognise import recognise
 from seatrial.trials.plan.report.caps_text import verdict_line
 from seatrial.trials.watch.topic import WATCHED
 from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
 from trials.loadline.report.loadline_hand import make_load_line
-from trials.watch.recordings import recording
+from trials.watch.recordings import FLUSH, WRITE, recording
 
 from .made import demand, facts
 
@@ -221,6 +221,33 @@ def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
     weak = verdict_line(msgspec.structs.replace(found, not_judged="m5.large"))
     assert "within every known limit" in weak
     assert weak.endswith("m5.large is not in the catalogue, so its limits were not judged.")
+
+
+def test_a_run_that_its_control_group_stalled_is_not_within_every_limit():
+    """Half of the requests are flushes, which the group counts and the load lacks."""
+    stall = Stall(
+        start_s=1.0, length_s=0.1, cause="cgroup_throttle", operations={"write": 1}, depth=1
+    )
+    stalled = msgspec.structs.replace(sample_of(cell_of()), stalls=[stall] * 47)
+    assert throttled_stalls([stalled]) == 47
+    group = caps.Cap(
+        subject="control group", name="writes of loop0", quantity="IOPS", operation="write",
+        per_s=600, origin="limit of the control group",
+    )  # fmt: skip
+    load = constant_demand("measured", 0, 325, 8192)
+    found = caps.report_with_load([group], load, None, None, None)
+    assert "within every limit" in verdict_line(found)
+    line = verdict_line(msgspec.structs.replace(found, throttled=47))
+    assert "within" not in line
+    assert "47 times" in line
+
+
+def test_flushes_of_a_recording_are_said_to_be_left_out():
+    found = demand_of_recording(
+        recording(seconds=10.0, arrived_ns=[0] * 60, operation=[WRITE, FLUSH] * 30), "x"
+    )
+    assert found.writes_per_s.mean() == 3
+    assert "without 3 flushes per second" in found.origin
 
 
 def test_one_subject_that_limits_both_is_named_once():

@@ -19,7 +19,7 @@ from seatrial.catalogue.volumes import (
     monthly_bill,
     total_of,
 )
-from seatrial.published import Amount, one_of
+from seatrial.published import Amount, Count, one_of
 from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, simulate
 from seatrial.trials.plan.analysis.demand import Limit
 
@@ -104,6 +104,7 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
         load: Source of the load; empty without one.
         load_s: Its length.
         repeated: Whether it was repeated to fill a day.
+        throttled: Stalls of the run that the limit of a control group caused.
         not_judged: Type of this machine's instance whose limits are not in the catalogue; empty
             if none.
     """
@@ -114,6 +115,7 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
     load: str = ""
     load_s: Amount = 0.0
     repeated: bool = False
+    throttled: Count = 0
     not_judged: str = ""
 
 

@@ -205,13 +205,15 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
         weight = None if weights is None else weights[is_operation]
         return np.bincount(slot_of[is_operation], weight, slots)[:slots] / slot_s
 
+    flushes_per_s = int(recording.is_operation("flush").sum()) / seconds
+    without = f", without {flushes_per_s:,.0f} flushes per second" if flushes_per_s >= 1 else ""
     is_known = ADDRESS not in recording.about.made_up
     random_share = {
         each.operation: 1 - each.sequential / each.requests
         for each in (sequentiality_of(recording) if is_known else ())
     }
     return Demand(
-        origin=f"recorded, {name}",
+        origin=f"recorded, {name}{without}",
         slot_s=slot_s,
         reads_per_s=per_s("read", None),
         writes_per_s=per_s("write", None),

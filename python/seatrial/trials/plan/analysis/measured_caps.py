@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from seatrial.stats.wording import moment
@@ -15,6 +15,7 @@ from seatrial.units import NS_PER_S
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.fingerprint import Device, Fingerprint
+    from seatrial.results.model import Sample
     from seatrial.study.layouts.layout import LayoutSpec
 
 _OF_GROUPS: Final = {
@@ -54,6 +55,11 @@ def caps_of_run(summary: Summary) -> list[Cap]:
                 )
             )
     return [*found, *caps_of_groups(summary.run.fingerprint_before)]
+
+
+def throttled_stalls(samples: Sequence[Sample]) -> int:
+    """Return how many stalls the limit of a control group caused."""
+    return sum(stall.cause == "cgroup_throttle" for each in samples for stall in each.stalls)
 
 
 def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:

@@ -78,7 +78,7 @@ def command(
     machine = recognise(LIVE)
     provisioned = _parsed_volume(volume_spec, facts)
     instance = _instance(instance_name, machine, facts)
-    demand, measured, rules = _load_and_caps(what, results)
+    demand, measured, rules, throttled = _load_and_caps(what, results)
     found = [
         *(caps.caps_of_volume(provisioned, facts) if provisioned is not None else []),
         *(caps.caps_of_instance(instance, facts) if instance is not None else []),
@@ -98,6 +98,7 @@ def command(
     )
     if instance is None and machine.instance:
         evaluation = msgspec.structs.replace(evaluation, not_judged=machine.instance)
+    evaluation = msgspec.structs.replace(evaluation, throttled=throttled)
     notes = _notes(evaluation, rules, instance, provisioned) + unpriced
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
@@ -147,8 +148,8 @@ def _instance(name: str | None, machine: RentedMachine, facts: Catalogue) -> Ins
     return found if isinstance(found, Instance) else None
 
 
-def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str]]:
-    """Return load, caps and rules of arrays of a source that a user names."""
+def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str], int]:
+    """Return load, caps, rules of arrays and throttled stalls of a source that a user names."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - likewise
@@ -160,22 +161,24 @@ def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], 
     )
 
     if not what:
-        return None, [], []
+        return None, [], [], 0
     path = Path(what)
     if is_typed(what) or is_parquet(path):
-        return demand_of(what, results), [], []
+        return demand_of(what, results), [], [], 0
     if path.is_dir() or path.is_block_device():
         fingerprint = take_fingerprint(path)
         return (
             None,
             measured_caps.caps_of_groups(fingerprint),
             [*measured_caps.array_rules(fingerprint)],
+            0,
         )
     source = load_source(what, results)
     summary = summarise(source.run, source.samples)
     rules = [*measured_caps.array_rules(source.run.fingerprint_before)]
     return (
         demand_of_samples(source.run, source.samples), measured_caps.caps_of_run(summary), rules,
+        measured_caps.throttled_stalls(source.samples),
     )  # fmt: skip
 
 

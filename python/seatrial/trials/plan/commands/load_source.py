@@ -229,6 +229,8 @@ def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
     is_of_disks = columns is not None
     if columns and series and any(series.columns.get("device_flush_per_s", ())):
         origin += ", with flushes, which disks count as writes"
+    if not columns and any({"sync", "flush"} & set(each.operations) for each in samples):
+        origin += ", without its flushes, which a control group counts as writes"
     columns = columns or _timeline_of(samples)
     if columns is None or not columns[0][:2].sum():
         return None

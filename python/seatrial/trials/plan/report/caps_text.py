@@ -10,6 +10,7 @@ from seatrial.stats.wording import (
     format_count,
     format_duration_s,
     format_iops,
+    format_plural,
     format_rate_bytes,
     format_share,
 )
@@ -66,6 +67,13 @@ def _with_load(found: CapReport) -> str:
         return f"The load exceeds {limit}: it peaks at {load}, the limit is {rate}."
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: it peaks at {load}, the limit is {rate}."
+    if found.throttled:
+        times = format_plural(found.throttled, "time")
+        return (
+            f"A limit of the control group stalled the load {times}. As counted here, without "
+            f"flushes, it comes nearest to {limit}: it peaks at {load}, "
+            f"{format_share(cap.share or 0.0)} of {rate}."
+        )
     every = "every known limit" if found.not_judged else "every limit"
     if any(each.share is None for each in found.caps):
         every += " of IOPS and throughput"

@@ -19,7 +19,7 @@ from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.need import StorageNeed
 from seatrial.trials.plan.analysis.scenarios import Scenarios
-from seatrial.trials.plan.commands.load_source import demand_of_samples
+from seatrial.trials.plan.commands.load_source import demands_of_samples
 from seatrial.units import GIB
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -111,7 +111,7 @@ def test_a_plan_foresees_what_is_measured_and_the_planted_cap_is_named(
         provisioned = parse_volume("stand-in:1GiB", facts)
         found = caps.report_with_load(
             caps.caps_of_volume(provisioned, facts),
-            demand_of_samples(run, samples),
+            demands_of_samples(run, samples),
             provisioned,
             None,
             None,

@@ -26,9 +26,9 @@ from seatrial.trials.plan.analysis.candidates import _volume_limits
 from seatrial.trials.plan.analysis.commits import allowances_of
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
 from seatrial.trials.plan.analysis.measured_caps import caps_of_run, throttled_stalls
-from seatrial.trials.plan.commands.load_source import demand_of_samples
+from seatrial.trials.plan.commands.load_source import demands_of_samples, most_bytes
 from seatrial.trials.plan.measure.recognise import recognise
-from seatrial.trials.plan.report.caps_text import verdict_line
+from seatrial.trials.plan.report.caps_text import loads_of, verdict_line
 from seatrial.trials.watch.topic import WATCHED
 from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
 from trials.loadline.report.loadline_hand import make_load_line
@@ -65,7 +65,7 @@ def test_a_short_load_is_played_in_fine_slots_and_for_a_day():
     assert len(demand([1.0] * 36_000, slot_s=0.1).for_simulation()[0].reads_per_s) == 3000
     provisioned = parse_volume("gp2:500GiB", facts())
     cap = caps.report_with_load(
-        caps.caps_of_volume(provisioned, facts()), load, provisioned, None, None
+        caps.caps_of_volume(provisioned, facts()), [load], provisioned, None, None
     )
     assert cap.binding[0].is_broken
     assert cap.binding[0].dry_after_s == 0
@@ -125,7 +125,7 @@ def test_the_planted_cap_is_named(seed: int):
     planted = min(zip(in_requests, found, strict=True), key=lambda pair: pair[0])
     noise = 1 - 0.02 * np.random.default_rng(seed).random(60)
     load = demand(planted[0] * noise, size)
-    named = caps.report_with_load(found, load, provisioned, instance, None).binding[0]
+    named = caps.report_with_load(found, [load], provisioned, instance, None).binding[0]
     assert (named.subject, named.quantity) == (planted[1].subject, planted[1].quantity)
 
 
@@ -150,13 +150,13 @@ def test_a_limit_of_one_direction_counts_that_one_alone():
         origin="limit of the control group",
     )
     writes = constant_demand("typed", 0, 2000, 8192)
-    (read,) = caps.report_with_load([group], writes, None, None, None).caps
+    (read,) = caps.report_with_load([group], [writes], None, None, None).caps
     assert (read.load_per_s, read.is_broken) == (0, False)
     # pd-standard has 0.75 reads and 1.5 writes per second for each GiB.
     provisioned = parse_volume("pd-standard:1000GiB", facts())
     volume = caps.caps_of_volume(provisioned, facts())
     load = constant_demand("typed", 700, 1400, 8192)
-    found = caps.report_with_load(volume, load, provisioned, None, None)
+    found = caps.report_with_load(volume, [load], provisioned, None, None)
     assert {each.limited: each.share for each in found.caps if each.quantity == "IOPS"} == {
         "read IOPS": pytest.approx(700 / 750),
         "write IOPS": pytest.approx(1400 / 1500),
@@ -215,7 +215,7 @@ def test_a_limit_that_others_make_unreachable_does_not_bind():
 def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
     provisioned = parse_volume("gp3:1TiB:16000:1000", facts())
     found = caps.report_with_load(
-        caps.caps_of_volume(provisioned, facts()), demand([100.0]), provisioned, None, None
+        caps.caps_of_volume(provisioned, facts()), [demand([100.0])], provisioned, None, None
     )
     assert "within every limit" in verdict_line(found)
     weak = verdict_line(msgspec.structs.replace(found, not_judged="m5.large"))
@@ -264,16 +264,16 @@ def test_one_subject_that_limits_both_is_named_once():
     line = verdict_line(caps.report_without_load(one_way, None))
     assert "read IOPS by the instance, 12,000 IOPS" in line
     assert "write throughput by the instance, 312 MB/s" in line
-    found = caps.report_with_load(limits, demand([30_000.0]), None, None, None)
+    found = caps.report_with_load(limits, [demand([30_000.0])], None, None, None)
     assert "peaks at 30,000 IOPS, the limit is 12,000 IOPS" in verdict_line(found)
 
 
 def test_limits_of_commits_are_not_compared_with_a_load():
     commits = caps.Cap(subject="commit", name="o_dsync", quantity="commits", per_s=500, origin="")
-    found = caps.report_with_load([commits], demand([100.0]), None, None, None)
+    found = caps.report_with_load([commits], [demand([100.0])], None, None, None)
     assert verdict_line(found) == "What limits: commits by the commit, 500 commits/s."
     device = msgspec.structs.replace(commits, subject="device", quantity="IOPS")
-    found = caps.report_with_load([commits, device], demand([100.0]), None, None, None)
+    found = caps.report_with_load([commits, device], [demand([100.0])], None, None, None)
     assert found.binding[0].subject == "device"
     assert "within every limit of IOPS and throughput" in verdict_line(found)
 
@@ -329,11 +329,47 @@ def test_a_stored_recording_is_one_load_of_all_its_operations_and_devices():
         part("sdb", "read", range(10)),
         part("sda", "discard", range(10)),
     ]
-    found = demand_of_samples(run_of(), parts)
+    (found,) = demands_of_samples(run_of(), parts)
     assert found.reads_per_s == pytest.approx([1000 * 10 / 12]), "limits are of a second"
     assert found.writes_per_s == pytest.approx([500 * 5 / 12])
     assert found.bytes_per_s == pytest.approx([(10_000 * 10 + 5000 * 5) / 12])
     assert "sda, sdb" in found.origin
+
+
+def test_each_limit_counts_the_test_that_loads_it_most():
+    """1,000 IOPS of 8 KiB and 50 of 1 MiB: neither has most requests and most bytes."""
+
+    def test(size_bytes: int, per_s: int) -> Sample:
+        cell = cell_of(block_size_bytes=size_bytes, threads=8)
+        slices = [
+            Slice(
+                index=each,
+                operation="read",
+                completed=per_s // 10,
+                transferred_bytes=per_s // 10 * size_bytes,
+                response=b"",
+            )
+            for each in range(40)
+        ]
+        timeline = Timeline(slice_ns=100 * MS_NS, slices=slices)
+        return msgspec.structs.replace(sample_of(cell, duration_s=4), timeline=timeline)
+
+    demands = demands_of_samples(run_of(), [test(8 << 10, 1000), test(1 << 20, 50)])
+    provisioned = parse_volume("gp3:100GiB", facts())
+    group = caps.Cap(
+        subject="control group", name="sda", quantity="IOPS", per_s=500, origin="typed"
+    )
+    found = caps.report_with_load(
+        [*caps.caps_of_volume(provisioned, facts()), group], demands, provisioned, None, None
+    )
+    by_subject = {(each.subject, each.quantity): each for each in found.caps}
+    assert by_subject["control group", "IOPS"].load_per_s == pytest.approx(1000)
+    assert by_subject["volume", "throughput"].load_per_s == pytest.approx(50 << 20)
+    assert found.binding[0].subject == "control group"
+    assert "8 KiB, 8 threads" in found.load
+    assert ["1 MiB" in load for load in loads_of(found).values()] == [False, True]
+    assert "1,000 IOPS" in most_bytes(demands)[1]
+    assert not most_bytes(demands[:1])[1]
 
 
 def test_one_session_commits_at_its_mean_time_not_its_median():

@@ -20,7 +20,7 @@ from seatrial.trials.plan.analysis.log_load import (
     demand_following,
     logged_load,
 )
-from seatrial.trials.plan.commands.load_source import demand_of_samples, log_load_of
+from seatrial.trials.plan.commands.load_source import demands_of_samples, log_load_of
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from stats.builders import run_of
 from trials.replay.analysis.hand import Play, sample_of
@@ -220,15 +220,15 @@ def test_a_replay_counts_at_the_pace_of_its_capture():
     columns = dict.fromkeys(("device_read_per_s", "device_write_per_s"), [900.0] * 12)
     columns |= dict.fromkeys(("device_read_bytes_per_s", "device_write_bytes_per_s"), [9e6] * 12)
     series = Series(period_s=1.0, columns=columns)
-    demand = demand_of_samples(run_of(), [msgspec.structs.replace(sample, series=series)])
+    (demand,) = demands_of_samples(run_of(), [msgspec.structs.replace(sample, series=series)])
     assert demand.reads_per_s == pytest.approx(np.full(12, 900 / pace.value))
     assert demand.bytes_per_s == pytest.approx(np.full(12, 18e6 / pace.value))
     assert demand.seconds == pytest.approx(12 * pace.value)
     assert "at the captured pace" in demand.origin
     assert "flush" not in demand.origin
     flushed = Series(period_s=1.0, columns=columns | {"device_flush_per_s": [None, 40.0] * 6})
-    demand = demand_of_samples(run_of(), [msgspec.structs.replace(sample, series=flushed)])
+    (demand,) = demands_of_samples(run_of(), [msgspec.structs.replace(sample, series=flushed)])
     assert "flushes, which disks count as writes" in demand.origin
     ended = sample_of(Play(speed=1.0, ended_at_share=0.6, end="server_lost"))
-    part = demand_of_samples(run_of(), [msgspec.structs.replace(ended, series=series)])
+    (part,) = demands_of_samples(run_of(), [msgspec.structs.replace(ended, series=series)])
     assert part.reads_per_s == pytest.approx(np.full(12, 900.0)), "of a part no pace is known"

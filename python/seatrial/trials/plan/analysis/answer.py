@@ -106,6 +106,7 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         load: Where the load is from.
+        unjudged: A test of the run with more requests, in a sentence; empty if there is none.
         load_s: Its length; below a day it was repeated to fill one.
         busiest_per_s: Requests per second in its busiest slot.
         busiest_bytes_per_s: Bytes per second in its busiest slot.
@@ -131,6 +132,7 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     load: str
+    unjudged: str = ""
     load_s: Amount
     busiest_per_s: Amount
     busiest_bytes_per_s: Amount
@@ -300,6 +302,7 @@ def _answer(  # noqa: PLR0917 - parts of one answer
 ) -> StoragePlan:
     return StoragePlan(
         load=need.demand.origin,
+        unjudged=need.unjudged,
         load_s=need.demand.seconds,
         busiest_per_s=float(need.demand.requests_per_s.max()),
         busiest_bytes_per_s=float(need.demand.bytes_per_s.max()),

@@ -22,6 +22,7 @@ from seatrial.catalogue.volumes import (
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, simulate
 from seatrial.trials.plan.analysis.demand import Limit
+from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
@@ -45,6 +46,8 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
         per_s: Rate without credits (requests, bytes or commits per second).
         burst_per_s: Rate while credits last; None without a burst.
         burst_s: Time that a full bucket lasts at that rate; None without a burst.
+        load: Source of the load, of several tests the one that loads this limit most; empty
+            without a load.
         load_per_s: The load in its busiest slot; None without a load.
         share: Busiest load over the rate without credits.
         dry_after_s: Time until credits run out first, from a full bucket; None if they do not, or
@@ -62,6 +65,7 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
     per_s: Amount
     burst_per_s: Amount | None = None
     burst_s: Amount | None = None
+    load: str = ""
     load_per_s: Amount | None = None
     share: Amount | None = None
     dry_after_s: Amount | None = None
@@ -101,7 +105,7 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
         binding: Binding limits: the lowest of each quantity, or with a load those that it reaches
             or comes nearest to.
         wasted: None where nothing is, or where it is not known.
-        load: Source of the load; empty without one.
+        load: Source of the load of the first binding limit; empty without one.
         load_s: Its length.
         repeated: Whether it was repeated to fill a day.
         throttled: Stalls of the run that the limit of a control group caused.
@@ -186,14 +190,15 @@ def lowest_of_each(caps: Sequence[Cap]) -> list[Cap]:
 
 def report_with_load(
     caps: Sequence[Cap],
-    demand: Demand,
+    demands: Sequence[Demand],
     provisioned: ProvisionedVolume | None,
     instance: Instance | None,
     wasted: WastedPerformance | None,
 ) -> CapReport:
     """Return caps with the simulated load; the one that it comes nearest to binds.
 
-    Limits of commits are not compared with it: if there are no others, the lowest bind.
+    Of several tests, each limit is compared with the one that loads it most. Limits of commits are
+    not compared: if there are no others, the lowest bind.
 
     A load that is shorter than a day is repeated for a day, as a bucket may not refill in the hour
     after a busy one.
@@ -201,36 +206,36 @@ def report_with_load(
     Raises:
         UsageError: when the volume cannot be had so.
     """
-    fine, day = demand.for_simulation()
     by_subject = {}
     if provisioned is not None:
         by_subject["volume"] = limits_of(provisioned)
     if instance is not None:
         by_subject["instance"] = limits_of_instance(instance)
     evaluation = sorted(
-        (_with_load(each, by_subject.get(each.subject), (fine, day)) for each in caps),
+        (_with_load(each, by_subject.get(each.subject), demands) for each in caps),
         key=lambda cap: (-cap.is_broken, -(cap.share or 0.0)),
     )
     binding = [each for each in evaluation if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
     judged = [each for each in evaluation if each.share is not None]
+    binding = binding or judged[:1] or lowest_of_each(evaluation)
+    binding_load = next((each for each in demands if each.origin == binding[0].load), demands[0])
     return CapReport(
         caps=evaluation,
-        binding=binding or judged[:1] or lowest_of_each(evaluation),
+        binding=binding,
         wasted=wasted,
-        load=demand.origin,
-        load_s=demand.seconds,
-        repeated=day.seconds > demand.seconds,
+        load=binding_load.origin,
+        load_s=binding_load.seconds,
+        repeated=binding_load.seconds < DAY_S,
     )
 
 
-def _with_load(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> Cap:
-    """Return a cap with the results of a load, in fine slots and over a day."""
+def _with_load(cap: Cap, limits: Limits | None, demands: Sequence[Demand]) -> Cap:
+    """Return a cap with the results of the test that loads it most."""
     if cap.quantity == "commits":
         return cap
     bucket = None
     if limits is not None:
         bucket = limits.iops_bucket if cap.quantity == "IOPS" else limits.bytes_bucket
-    dry_after_s, unserved_share, busiest = math.inf, 0.0, 0.0
     limit = Limit(
         subject=cap.subject,
         quantity=cap.quantity,
@@ -239,14 +244,25 @@ def _with_load(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) 
         unit_bytes=limits.unit_bytes if limits else 0,
         merges=limits is not None and limits.merges,
     )
-    for demand in demands:
-        load = demand.counted_by(limit)
-        outcome = simulate(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
+    # The highest peak may exceed a burst, and the highest mean may empty the credits.
+    peak = max(demands, key=lambda each: float(each.counted_by(limit).max()))
+    mean = max(demands, key=lambda each: float(each.counted_by(limit).mean()))
+    found = [_simulated(cap, limit, bucket, each) for each in (peak, mean)]
+    return max(found, key=lambda each: (each.unserved_share or 0.0, each.share or 0.0))
+
+
+def _simulated(cap: Cap, limit: Limit, bucket: Bucket | None, demand: Demand) -> Cap:
+    """Return a cap with the results of a load, in fine slots and over a day."""
+    dry_after_s, unserved_share, busiest = math.inf, 0.0, 0.0
+    for slots in demand.for_simulation():
+        load = slots.counted_by(limit)
+        outcome = simulate(load[None, :], slots.slot_s, buckets_of([(cap.per_s, bucket)]))
         dry_after_s = min(dry_after_s, float(outcome.dry_after_s[0]))
         unserved_share = max(unserved_share, float(outcome.unserved_share[0]))
         busiest = max(busiest, float(load.max()))
     return msgspec.structs.replace(
         cap,
+        load=demand.origin,
         load_per_s=busiest,
         share=busiest / cap.per_s,
         dry_after_s=dry_after_s if bucket is not None and math.isfinite(dry_after_s) else None,

@@ -78,6 +78,7 @@ class StorageNeed:
         objective: None where only rates count.
         gaps: Recorded gaps between arrivals; None where they are not known.
         commits: Commits of the server; None if unknown.
+        unjudged: A test of the run with more requests, in a sentence; empty if there is none.
         follows: Load at the storage over ``demand``; None if ``demand`` was observed there.
         logged: What a log of SQL shows, a sentence each.
         lacks: The unknown part of the load, which was not evaluated; empty if none.
@@ -91,6 +92,7 @@ class StorageNeed:
     objective: Objective | None
     gaps: NDArray[np.float64] | None = None
     commits: CommitPath | None = None
+    unjudged: str = ""
     follows: Figure | None = None
     logged: tuple[str, ...] = ()
     lacks: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -78,11 +78,11 @@ def command(
     machine = recognise(LIVE)
     provisioned = _parsed_volume(volume_spec, facts)
     instance = _instance(instance_name, machine, facts)
-    demand, measured, rules, throttled = _load_and_caps(what, results)
+    source = _named_source(what, results)
     found = [
         *(caps.caps_of_volume(provisioned, facts) if provisioned is not None else []),
         *(caps.caps_of_instance(instance, facts) if instance is not None else []),
-        *measured,
+        *source.caps,
     ]
     _check_any(found, machine)
     wasted, unpriced = None, []
@@ -93,17 +93,17 @@ def command(
             unpriced = [f"The price is left out. {error}"]
     evaluation = (
         caps.report_without_load(found, wasted)
-        if demand is None
-        else caps.report_with_load(found, demand, provisioned, instance, wasted)
+        if not source.demands
+        else caps.report_with_load(found, source.demands, provisioned, instance, wasted)
     )
     if instance is None and machine.instance:
         evaluation = msgspec.structs.replace(evaluation, not_judged=machine.instance)
-    evaluation = msgspec.structs.replace(evaluation, throttled=throttled)
-    notes = _notes(evaluation, rules, instance, provisioned) + unpriced
+    evaluation = msgspec.structs.replace(evaluation, throttled=source.throttled)
+    notes = _notes(evaluation, source.rules, instance, provisioned) + unpriced
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
 
-        page = render(evaluation, notes, machine, demand)
+        page = render(evaluation, notes, machine, source.demands)
         output.write(page, otherwise="seatrial caps LOAD --output FILE")
     _show(evaluation, machine, notes, as_json=as_json)
     return 0
@@ -148,38 +148,43 @@ def _instance(name: str | None, machine: RentedMachine, facts: Catalogue) -> Ins
     return found if isinstance(found, Instance) else None
 
 
-def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str], int]:
-    """Return load, caps, rules of arrays and throttled stalls of a source that a user names."""
+class _Source(NamedTuple):
+    """Loads, measured caps, rules of arrays and throttled stalls of what a user names."""
+
+    demands: list[Demand]
+    caps: list[Cap]
+    rules: list[str]
+    throttled: int = 0
+
+
+def _named_source(what: str, results: Path) -> _Source:
+    """Return what is known of the source that a user names; nothing without a name."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis import measured_caps  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
-        demand_of,
-        demand_of_samples,
+        demands_of,
+        demands_of_samples,
         is_typed,
     )
 
     if not what:
-        return None, [], [], 0
+        return _Source([], [], [])
     path = Path(what)
     if is_typed(what) or is_parquet(path):
-        return demand_of(what, results), [], [], 0
+        return _Source(demands_of(what, results), [], [])
     if path.is_dir() or path.is_block_device():
         fingerprint = take_fingerprint(path)
-        return (
-            None,
-            measured_caps.caps_of_groups(fingerprint),
-            [*measured_caps.array_rules(fingerprint)],
-            0,
-        )
+        rules = [*measured_caps.array_rules(fingerprint)]
+        return _Source([], measured_caps.caps_of_groups(fingerprint), rules)
     source = load_source(what, results)
-    summary = summarise(source.run, source.samples)
-    rules = [*measured_caps.array_rules(source.run.fingerprint_before)]
-    return (
-        demand_of_samples(source.run, source.samples), measured_caps.caps_of_run(summary), rules,
-        measured_caps.throttled_stalls(source.samples),
-    )  # fmt: skip
+    return _Source(
+        demands=demands_of_samples(source.run, source.samples),
+        caps=measured_caps.caps_of_run(summarise(source.run, source.samples)),
+        rules=[*measured_caps.array_rules(source.run.fingerprint_before)],
+        throttled=measured_caps.throttled_stalls(source.samples),
+    )
 
 
 def _check_any(found: list[Cap], machine: RentedMachine) -> None:
@@ -212,6 +217,6 @@ def _show(found: CapReport, machine: RentedMachine, notes: list[str], *, as_json
     click.echo(wrapped(verdict))
     click.echo()
     click.echo(table_text(caps_text.caps_table(found)))
-    load = [f"Load: {found.load}."] if found.load else []
+    load = [f"{name}: {origin}." for name, origin in caps_text.loads_of(found).items()]
     for each in load + notes:
         click.echo(wrapped(each, " - "))

@@ -14,7 +14,7 @@ from seatrial.cli.files import is_parquet
 from seatrial.errors import UsageError, native_errors
 from seatrial.lazy import np
 from seatrial.stats.cell_estimates import entries_needed
-from seatrial.stats.wording import format_first
+from seatrial.stats.wording import format_count, format_first, format_identity
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
@@ -165,8 +165,8 @@ def _load_of_trace(reference: str, path: Path) -> LoggedLoad:
     )
 
 
-def demand_of(reference: str, results: Path) -> Demand:
-    """Return the load that a user names.
+def demands_of(reference: str, results: Path) -> list[Demand]:
+    """Return the load that a user names, of a run that of each test.
 
     Args:
         reference: A recording, a run, or typed figures.
@@ -180,7 +180,7 @@ def demand_of(reference: str, results: Path) -> Demand:
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
     if is_typed(reference):
-        return typed_demand(reference)
+        return [typed_demand(reference)]
     if is_sql_trace(Path(reference)):
         raise UsageError(
             seen=f"{reference} is a trace of SQL, which holds no block I/O",
@@ -189,16 +189,15 @@ def demand_of(reference: str, results: Path) -> Demand:
             "trace for its commits, and with --io for the means of its block I/O",
         )
     if is_parquet(Path(reference)):
-        return demand_of_recording(read(Path(reference)), reference)
+        return [demand_of_recording(read(Path(reference)), reference)]
     source = load_source(reference, results)
-    return demand_of_samples(source.run, source.samples)
+    return demands_of_samples(source.run, source.samples)
 
 
-def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
-    """Return the load of a run: that of its disks, or else its own reads and writes.
+def demands_of_samples(run: Run, samples: Sequence[Sample]) -> list[Demand]:
+    """Return the load of each test: that of its disks, or else its own reads and writes.
 
-    Of several tests, the one with the highest throughput counts; a recording is one, with all its
-    devices and operations.
+    A recording is one test, with all its devices and operations.
 
     Raises:
         UsageError: when no sample has any.
@@ -213,7 +212,24 @@ def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
             cause="It has no counters of block I/O over time",
             next_step="Record the load: `seatrial watch --record FILE`",
         )
-    return max(found, key=lambda demand: float(demand.bytes_per_s.max()))
+    return found
+
+
+def most_bytes(demands: Sequence[Demand]) -> tuple[Demand, str]:
+    """Return the load with the highest throughput, and a sentence on one with more requests.
+
+    The sentence is empty if there is none.
+    """
+    chosen = max(demands, key=lambda demand: float(demand.bytes_per_s.max()))
+    other = max(demands, key=lambda demand: float(demand.requests_per_s.max()))
+    if other.origin == chosen.origin:
+        return chosen, ""
+    count = len({each.origin for each in demands})
+    iops = format_count(round(float(other.requests_per_s.max())))
+    return chosen, (
+        f"Of {count} tests, only the one with the highest throughput was judged. Another one had "
+        f"more requests, {iops} IOPS: {other.origin}. `seatrial caps` compares limits with all."
+    )
 
 
 def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
@@ -224,7 +240,11 @@ def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
 
     sample = samples[0]
     targets = format_first([*dict.fromkeys(each.cell.target for each in samples)], 3)
-    origin = f"measured, run {sample.run_id}, {targets}, {sample.cell.workload}"
+    test = sample.cell.workload
+    if sample.cell.kind != WATCHED:
+        factors = sample.cell.identity()
+        test = format_identity({name: factors[name] for name in factors if name != "target"})
+    origin = f"measured, run {sample.run_id}, {targets}, {test}"
     columns, series = _series_of(sample), sample.series
     is_of_disks = columns is not None
     if columns and series and any(series.columns.get("device_flush_per_s", ())):

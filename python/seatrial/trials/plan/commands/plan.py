@@ -82,6 +82,7 @@ class LoadFields(TypedDict):
 
     demand: Demand
     logged: tuple[str, ...]
+    unjudged: NotRequired[str]
     follows: NotRequired[Figure]
     lacks: NotRequired[str]
 
@@ -326,8 +327,9 @@ def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
     """
     from seatrial.trials.plan.analysis import log_load  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
-        demand_of,
+        demands_of,
         log_load_of,
+        most_bytes,
         typed_demand,
     )
 
@@ -340,7 +342,8 @@ def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
             next_step="Leave --io out",
         )
     if load is None:
-        return {"demand": demand_of(reference, plan_options.results), "logged": ()}
+        demand, unjudged = most_bytes(demands_of(reference, plan_options.results))
+        return {"demand": demand, "unjudged": unjudged, "logged": ()}
     words = tuple(load.words())
     if typed:
         demand = log_load.demand_following(typed_demand(typed), load)

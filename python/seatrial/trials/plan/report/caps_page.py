@@ -9,7 +9,7 @@ from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
 from seatrial.stats.wording import format_duration_s
 from seatrial.trials.plan.analysis.caps import CapReport
-from seatrial.trials.plan.report.caps_text import caps_table, rate_phrase, verdict_line
+from seatrial.trials.plan.report.caps_text import caps_table, loads_of, rate_phrase, verdict_line
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ POINTS_MAX: Final = 400
 
 
 def render(
-    found: CapReport, notes: Sequence[str], machine: RentedMachine, demand: Demand | None
+    found: CapReport, notes: Sequence[str], machine: RentedMachine, demands: Sequence[Demand]
 ) -> str:
     """Return the page as a self-contained HTML document.
 
@@ -29,7 +29,7 @@ def render(
         found: All limits.
         notes: What else matters, in a sentence each.
         machine: What this machine is rented as.
-        demand: The load; None without one.
+        demands: The load, or that of each test; empty without one.
 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
@@ -42,18 +42,22 @@ def render(
         next_step="Find other storage for this load: `seatrial plan NEED --capacity SIZE`",
     )
     particulars = {
-        "Load": found.load or "none given",
+        **(loads_of(found) or {"Load": "none given"}),
         "Machine": machine.instance or machine.provider or "does not say what it is rented as",
     }
-    figures = [] if demand is None else [caps_figure(found, demand)]
+    figures = [caps_figure(found, demands)] if demands else []
     return page_of("limits", words, particulars, figures, [caps_table(found)])
 
 
-def caps_figure(found: CapReport, demand: Demand) -> Figure:
-    """Return the load over time with every limit as a line across."""
-    loads = {"IOPS": demand.requests_per_s, "throughput": demand.bytes_per_s}
+def caps_figure(found: CapReport, demands: Sequence[Demand]) -> Figure:
+    """Return the load over time (of the highest test), with every limit as a line across."""
+    loads = {
+        "IOPS": [(each, each.requests_per_s) for each in demands],
+        "throughput": [(each, each.bytes_per_s) for each in demands],
+    }
     panels = []
-    for quantity, load in loads.items():
+    for quantity, of_tests in loads.items():
+        demand, load = max(of_tests, key=lambda pair: float(pair[1].max()))
         own = [each for each in found.caps if each.quantity == quantity]
         step = max(1, -(-len(load) // POINTS_MAX))
         points = [

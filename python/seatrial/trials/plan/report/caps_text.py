@@ -91,6 +91,17 @@ def merging_sentence(unit_bytes: int) -> str:
     )
 
 
+def loads_of(found: CapReport) -> dict[str, str]:
+    """Return the source of the load, or of the load of each limited quantity; empty without one."""
+    limited: dict[str, dict[str, None]] = {}
+    for each in found.caps:
+        if each.load_per_s:
+            limited.setdefault(each.load, {})[each.limited] = None
+    if len(limited) > 1:
+        return {f"Load of {' and '.join(names)}": load for load, names in limited.items()}
+    return {"Load": found.load} if found.load else {}
+
+
 def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
     """Return the performance that is paid for and cannot be used for long, in a sentence."""
     parts = []

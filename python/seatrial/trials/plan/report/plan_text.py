@@ -229,6 +229,8 @@ def notes(plan: StoragePlan) -> list[str]:
             "wait for one another, are not counted. Commits take longer. Record 500 log writes or "
             "more of the server's disk: `seatrial watch --record FILE`."
         )
+    if plan.unjudged:
+        found.append(plan.unjudged)
     if plan.load_s < DAY_S:
         found.append(
             f"The load of {format_duration_s(plan.load_s)} is repeated to fill a day: what other "

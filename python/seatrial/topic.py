@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType, UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -670,6 +670,15 @@ def topic_of(what: Cell | SampledWorkload) -> Topic:
     Imported cells may be of a kind that no study has.
     """
     return _topics_by_kind().get(what.kind, _UNKNOWN)
+
+
+_Measured = TypeVar("_Measured", "CellSummary", "Sample")
+
+
+def without_preparation(measured: Sequence[_Measured]) -> list[_Measured]:
+    """Return what was not only measured to prepare others, such as a fill, if there is anything."""
+    own = [each for each in measured if not topic_of(each.cell).comes_first(each.cell)]
+    return own or [*measured]
 
 
 def is_kind(kind: str) -> bool:

@@ -22,7 +22,7 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.topic import topic_of, topics
+from seatrial.topic import topic_of, topics, without_preparation
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
@@ -157,7 +157,7 @@ def _speed_by_target(
     """Return the parts of the first sentence; of several targets one each, with its name."""
     speeds = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
-        own = _after_preparation([c for c in cells if c.cell.target == label and not c.blank])
+        own = without_preparation([c for c in cells if c.cell.target == label and not c.blank])
         headlines = _headlines(own, cells, analyses)
         speeds[label] = headlines + _speed(own, served, has_headline=bool(headlines))
     if len(speeds) == 1:
@@ -233,11 +233,6 @@ def _fastest_of_both(
     return [cell for cell in best if cell]
 
 
-def _after_preparation(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells that were not only measured to prepare others, if there are any."""
-    return [each for each in cells if not topic_of(each.cell).comes_first(each.cell)] or [*cells]
-
-
 def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) -> list[Tile]:
     """Return the figures of block I/O on one target: random, sequential, commits and mixed.
 
@@ -246,7 +241,7 @@ def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool
         served: Cells that a cache served, by identity.
         has_headline: Whether a topic has figures of its own.
     """
-    known = _after_preparation(
+    known = without_preparation(
         [each for each in cells if not each.blank and topic_of(each.cell).shows_io]
     )
     tiles = []

@@ -336,25 +336,33 @@ def test_a_stored_recording_is_one_load_of_all_its_operations_and_devices():
     assert "sda, sdb" in found.origin
 
 
+def steady_test(size_bytes: int, per_s: int, kind: str | None = None) -> Sample:
+    cell = cell_of(block_size_bytes=size_bytes, threads=8, kind=kind)
+    slices = [
+        Slice(
+            index=each,
+            operation="read",
+            completed=per_s // 10,
+            transferred_bytes=per_s // 10 * size_bytes,
+            response=b"",
+        )
+        for each in range(40)
+    ]
+    timeline = Timeline(slice_ns=100 * MS_NS, slices=slices)
+    return msgspec.structs.replace(sample_of(cell, duration_s=4), timeline=timeline)
+
+
+def test_what_prepares_others_is_a_load_only_if_nothing_else_is():
+    fill, test = steady_test(1 << 20, 900, "fill"), steady_test(8 << 10, 500)
+    for samples in ([fill, test], [fill]):
+        (load,) = demands_of_samples(run_of(), samples)
+        assert load.requests_per_s == pytest.approx(500 if test in samples else 900)
+
+
 def test_each_limit_counts_the_test_that_loads_it_most():
     """1,000 IOPS of 8 KiB and 50 of 1 MiB: neither has most requests and most bytes."""
-
-    def test(size_bytes: int, per_s: int) -> Sample:
-        cell = cell_of(block_size_bytes=size_bytes, threads=8)
-        slices = [
-            Slice(
-                index=each,
-                operation="read",
-                completed=per_s // 10,
-                transferred_bytes=per_s // 10 * size_bytes,
-                response=b"",
-            )
-            for each in range(40)
-        ]
-        timeline = Timeline(slice_ns=100 * MS_NS, slices=slices)
-        return msgspec.structs.replace(sample_of(cell, duration_s=4), timeline=timeline)
-
-    demands = demands_of_samples(run_of(), [test(8 << 10, 1000), test(1 << 20, 50)])
+    tests = [steady_test(8 << 10, 1000), steady_test(1 << 20, 50)]
+    demands = demands_of_samples(run_of(), tests)
     provisioned = parse_volume("gp3:100GiB", facts())
     group = caps.Cap(
         subject="control group", name="sda", quantity="IOPS", per_s=500, origin="typed"

@@ -13,9 +13,10 @@ from seatrial.catalogue.units import Money
 from seatrial.findings.model import Summary
 from seatrial.report.table import as_text, table_width
 from seatrial.stats.estimate import Estimate
+from seatrial.trials.plan.analysis.caps import Cap
 from seatrial.trials.plan.analysis.certificate import certificate_of, price_per_million
 from seatrial.trials.plan.report.certificate_text import sustained_table, verdict_line
-from stats.builders import run_of
+from stats.builders import cell_of, rounds_of, run_of
 from trials.loadline.report.loadline_hand import make_load_line
 
 MODEL = "channels = 4\nnoise_share = 0.2\nread = { base_us = 1000.0, per_kib_us = 0.0 }\n"
@@ -59,6 +60,18 @@ def test_a_rate_that_is_only_a_lower_bound_costs_at_most_its_price():
     known = msgspec.structs.replace(line, p99=rate)
     narrow = sustained_table(msgspec.structs.replace(found, sustained=[known]))
     assert "at most 1 USD" in as_text(narrow, table_width(narrow) - 1)
+
+
+def test_a_fill_neither_keeps_a_promise_nor_is_sustained():
+    fill = rounds_of(cell_of(kind="fill", workload="fill", operation="write"), [9000])
+    read = rounds_of(cell_of(), [1000, 1000, 1000])
+    promise = Cap(subject="volume", name="x", quantity="IOPS", per_s=1000, origin="typed")
+    for cells, rates in (([fill, read], [1000]), ([fill], [9000])):
+        run = Summary(run=run_of(), cells=cells, findings=[], verdict="")
+        found = certificate_of(run, [promise], None, "")
+        assert [each.delivered.value for each in found.promises] == rates
+        assert [each.rate.value for each in found.sustained] == rates
+        assert found.rounds == len(cells[-1].samples)
 
 
 @pytest.mark.parametrize(

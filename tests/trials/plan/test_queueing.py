@@ -27,7 +27,7 @@ from seatrial.trials.plan.analysis.queueing import (
 from seatrial.trials.plan.analysis.scenarios import Evaluation, Scenarios, evaluate
 from seatrial.trials.plan.analysis.stalls import ObservedStalls
 from seatrial.trials.plan.commands.measured_times import times_of_samples
-from stats.builders import MS_NS, sample_of, stall_of
+from stats.builders import MS_NS, cell_of, sample_of, stall_of
 
 from .test_plan import candidate, need
 
@@ -211,6 +211,13 @@ def test_gaps_that_are_normal_for_slow_storage_are_no_stalls(service_ms: int, st
     ((_, times),) = times_of_samples("hdd", "x", [sample])
     assert times.stalls is not None
     assert len(times.stalls.lengths_s) == stalls
+
+
+def test_a_fill_does_not_measure_the_times_of_writes():
+    fill = sample_of(cell_of(kind="fill", operation="write"))
+    samples = [fill, sample_of(cell_of())]
+    assert [name for name, _ in times_of_samples("gp3", "x", samples)] == ["gp3 read"]
+    assert [name for name, _ in times_of_samples("gp3", "x", [fill])] == ["gp3 write"]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import msgspec
 from seatrial.catalogue.units import HOURS_PER_MONTH, Money
 from seatrial.published import Amount, one_of
 from seatrial.stats.estimate import Estimate
+from seatrial.topic import without_preparation
 from seatrial.trials.loadline.analysis.model import load_lines_of
 from seatrial.trials.plan.analysis.caps import Cap
 
@@ -98,7 +99,7 @@ def certificate_of(
         month: What that costs a month.
         month_origin: Where the price is from.
     """
-    measured = [each for each in summary.cells if not each.blank]
+    measured = without_preparation([each for each in summary.cells if not each.blank])
     kept = [found for cap in promises if (found := _delivered(cap, measured)) is not None]
     lasts = all(each.verdict != "exceeded" for each in kept)
     return Certificate(

@@ -16,6 +16,7 @@ from seatrial.lazy import np
 from seatrial.stats.cell_estimates import entries_needed
 from seatrial.stats.wording import format_count, format_first, format_identity
 from seatrial.study.units import parse_size_bytes
+from seatrial.topic import without_preparation
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
 from seatrial.trials.replay.commands.read import temporary_trace
@@ -197,13 +198,15 @@ def demands_of(reference: str, results: Path) -> list[Demand]:
 def demands_of_samples(run: Run, samples: Sequence[Sample]) -> list[Demand]:
     """Return the load of each test: that of its disks, or else its own reads and writes.
 
-    A recording is one test, with all its devices and operations.
+    A recording is one test, with all its devices and operations. A test that only prepares others
+    counts only if there is nothing else.
 
     Raises:
         UsageError: when no sample has any.
     """
-    watched = [each for each in samples if each.cell.kind == WATCHED]
-    tests = [[each] for each in samples if each.cell.kind != WATCHED]
+    own = without_preparation(samples)
+    watched = [each for each in own if each.cell.kind == WATCHED]
+    tests = [[each] for each in own if each.cell.kind != WATCHED]
     tests += [watched] if watched else []
     found = [each for each in map(_demand_of_test, tests) if each is not None]
     if not found:

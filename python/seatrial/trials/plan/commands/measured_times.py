@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from seatrial.grouping import grouped
+from seatrial.topic import without_preparation
 from seatrial.trials.plan.analysis.stalls import OF_STORAGE, ObservedStalls
 from seatrial.units import NS_PER_MS
 
@@ -25,6 +26,7 @@ def times_of_samples(
 ) -> list[tuple[str, RequestTimes]]:
     """Return service times by operation, of the least loaded test that has it.
 
+    A test that only prepares others, such as a fill, counts only if there is nothing else.
     Requests that a stall delayed are left out; stalls of all tests are returned separately. Gaps
     that are normal for a test are not stalls, as for the finding ``stall``.
 
@@ -46,7 +48,7 @@ def times_of_samples(
     for operation in ("read", "write"):
         measured = [
             (each.operations[operation].service_histogram(), each)
-            for each in samples
+            for each in without_preparation(samples)
             if operation in each.operations and each.operations[operation].completed
         ]
         known = [each for each in measured if each[0].count and each[0].mean_ns > 0]

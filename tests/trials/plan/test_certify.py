@@ -75,6 +75,35 @@ def test_a_fill_neither_keeps_a_promise_nor_is_sustained():
 
 
 @pytest.mark.parametrize(
+    ("tests", "iops", "throughput"),
+    [
+        ([(8192, 990)], ("kept", None), ("not tested", 65_536)),
+        ([(1 << 20, 50)], ("not tested", 32_768), ("kept", None)),
+        ([(8192, 990), (1 << 20, 50)], ("kept", None), ("kept", None)),
+        ([(8192, 500), (1 << 20, 20)], ("not reached", None), ("not reached", None)),
+        ([(49_152, 500)], ("not reached", None), ("not tested", 65_536)),
+    ],
+)
+def test_a_promise_that_another_one_hides_is_not_tested(tests, iops, throughput):
+    """1,000 IOPS and 50 MiB/s: both are reached by requests of 51.2 KiB."""
+    promises = [
+        Cap(subject="volume", name="x", quantity=quantity, per_s=per_s, origin="typed")
+        for quantity, per_s in (("IOPS", 1000), ("throughput", 50 << 20))
+    ]
+    cells = [
+        rounds_of(cell_of(block_size_bytes=size), [per_s] * 3, transferred_bytes=size * per_s)
+        for size, per_s in tests
+    ]
+    run = Summary(run=run_of(), cells=cells, findings=[], verdict="")
+    found = certificate_of(run, promises, None, "")
+    checks = [(each.verdict, each.block_size_bytes) for each in found.promises]
+    assert checks == [iops, throughput]
+    tested = [each for each in checks if each[1] is None]
+    kept = sum(verdict == "kept" for verdict, _ in tested)
+    assert verdict_line(found).startswith(f"{kept} of {len(tested)} promise")
+
+
+@pytest.mark.parametrize(
     ("volume", "verdict", "has_price"),
     [
         ("gp3:100GiB:3300", "kept", True),
@@ -88,7 +117,7 @@ def test_a_promise_is_kept_or_not(folder: Path, volume: str, verdict: str, has_p
     assert_published(done.document)
     found = done.document["certificate"]
     verdicts = {each["cap"]["quantity"]: each["verdict"] for each in found["promises"]}
-    assert verdicts == {"IOPS": verdict, "throughput": "not reached"}
+    assert verdicts == {"IOPS": verdict, "throughput": "not tested"}
     assert (found["sustained"][0]["per_million"] is not None) == has_price
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -35,13 +36,16 @@ class PromiseCheck(msgspec.Struct, frozen=True, kw_only=True):
         cap: The promise.
         delivered: Highest rate of any test of the run.
         cell: That test.
-        verdict: Whether it was kept.
+        verdict: Whether it was kept; ``not tested`` if blocks of the tests' sizes reach another
+            promise first.
+        block_size_bytes: Block size that would test it; None if it was tested.
     """
 
     cap: Cap
     delivered: Estimate
     cell: str
-    verdict: Annotated[str, one_of("kept", "not reached", "exceeded")]
+    verdict: Annotated[str, one_of("kept", "not reached", "exceeded", "not tested")]
+    block_size_bytes: Amount | None = None
 
 
 class SustainedRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +104,7 @@ def certificate_of(
         month_origin: Where the price is from.
     """
     measured = without_preparation([each for each in summary.cells if not each.blank])
-    kept = [found for cap in promises if (found := _delivered(cap, measured)) is not None]
+    kept = [found for cap in promises if (found := _delivered(cap, promises, measured)) is not None]
     lasts = all(each.verdict != "exceeded" for each in kept)
     return Certificate(
         run=summary.run.id,
@@ -114,7 +118,9 @@ def certificate_of(
     )
 
 
-def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> PromiseCheck | None:
+def _delivered(
+    cap: Cap, promises: Sequence[Cap], cells: Sequence[CellSummary]
+) -> PromiseCheck | None:
     """Return what was delivered of a promise; None where no test could show it."""
     found = [
         (each.bandwidth if cap.quantity == "throughput" else each.iops, each)
@@ -129,7 +135,42 @@ def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> PromiseCheck | None:
     verdict = "kept" if high >= REACHED_SHARE * cap.per_s else "not reached"
     if low > EXCEEDED_SHARE * cap.per_s:
         verdict = "exceeded"
-    return PromiseCheck(cap=cap, delivered=most, cell=cell.cell.key, verdict=verdict)
+    size_bytes = None
+    if verdict == "not reached":
+        size_bytes = _size_needed_bytes(cap, promises, [each for _, each in found])
+    return PromiseCheck(
+        cap=cap,
+        delivered=most,
+        cell=cell.cell.key,
+        verdict=verdict if size_bytes is None else "not tested",
+        block_size_bytes=size_bytes,
+    )
+
+
+def _size_needed_bytes(
+    cap: Cap, promises: Sequence[Cap], cells: Sequence[CellSummary]
+) -> int | None:
+    """Return a block size that would test a promise; None if that of any test does.
+
+    At other sizes, the other quantity reaches its promise first: 1,000 IOPS of 8 KiB are 8 MB/s.
+    """
+    is_of_bytes = cap.quantity == "throughput"
+    both_reached_bytes = 0.0
+    for each in cells:
+        others = [
+            other.per_s
+            for other in promises
+            if other.quantity != cap.quantity and other.operation in ("", each.cell.operation)
+        ]
+        if not others or not each.iops.value or not each.bandwidth.value:
+            return None
+        both_reached_bytes = cap.per_s / min(others) if is_of_bytes else min(others) / cap.per_s
+        size_bytes = each.bandwidth.value / each.iops.value
+        ratio = size_bytes / both_reached_bytes
+        if (ratio if is_of_bytes else 1 / ratio) >= REACHED_SHARE:
+            return None
+    exponent = math.log2(both_reached_bytes)
+    return int(2 ** (math.ceil(exponent) if is_of_bytes else math.floor(exponent)))
 
 
 def _sustained(

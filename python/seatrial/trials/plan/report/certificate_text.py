@@ -5,6 +5,7 @@ from __future__ import annotations
 from seatrial.catalogue.units import Money, format_money
 from seatrial.report.table import Table
 from seatrial.stats.wording import format_estimate, format_plural
+from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis.certificate import Certificate, PromiseCheck
 from seatrial.trials.plan.report.caps_text import rate_phrase
 
@@ -13,10 +14,11 @@ _NOTHING = "–"
 
 def verdict_line(found: Certificate) -> str:
     """Return whether the promises were kept, and the price of what was sustained, in one line."""
-    kept = sum(each.verdict != "not reached" for each in found.promises)
+    tested = [each for each in found.promises if each.verdict != "not tested"]
+    kept = sum(each.verdict != "not reached" for each in tested)
     parts = []
-    if found.promises:
-        parts.append(f"{kept} of {format_plural(len(found.promises), 'promise')} kept")
+    if tested:
+        parts.append(f"{kept} of {format_plural(len(tested), 'promise')} kept")
     if found.sustained:
         first = found.sustained[0]
         text = f"{first.what}: {format_estimate(first.rate)}"
@@ -91,6 +93,12 @@ def notes(found: Certificate) -> list[str]:
             "If a promise was not reached, the load may have been too low: repeat the test with a "
             "higher queue depth or larger blocks."
         )
+    lines += [
+        f"The promise of {each.cap.limited} was not tested, because requests of the sizes tested "
+        f"reach another promise first: test blocks of {format_size(int(each.block_size_bytes))}."
+        for each in found.promises
+        if each.block_size_bytes is not None
+    ]
     if found.month is not None:
         lines.append(
             f"Price: {format_money(found.month)} per month ({found.month_origin}); a million costs "

@@ -165,6 +165,22 @@ def test_twice_the_load_leaves_what_is_stored():
     assert "the load" in said
 
 
+def test_the_nearest_of_those_that_never_fit_is_not_the_cheapest():
+    plan = plan_of(
+        [
+            candidate("small", 1, 100),
+            candidate("full", 2, 5000, capacity_bytes=30.0 * GIB),
+            candidate("slower", 3, 50_000, 90.0),
+            candidate("near", 60, 400),
+            candidate("slow", 50, 50_000, 40.0),
+        ],
+        need(),
+        scenarios=Scenarios(FEW),
+    )
+    order = ["slow", "slower", "near", "full", "small"]
+    assert [each.name for each in plan.refused] == order
+
+
 def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
     """A is cheap and may be too slow, which only its times decide; B is dear and is not."""
     doubtful = Figure(low=0.5, mid=4.0, high=32.0, origin="assumed")

@@ -192,7 +192,7 @@ def plan_of(
         if broken := _bound_broken(each, budget, lost_max):
             refused.append(_refused(each, broken, need.demand))
     least = ranking.ranked[0].evaluation.candidate.month.mid if ranking.ranked else math.inf
-    refused.sort(key=lambda each: _refusal_order(each, least))
+    refused.sort(key=lambda each: _refusal_order(each, need, least))
     by_name = {each.candidate.name: each.candidate for each in evaluation}
     if forecasts is not None:
         refused[:REFUSED_FORECASTS_MAX] = [
@@ -243,11 +243,21 @@ def _bound_broken(each: Evaluation, budget: float | None, lost_max: float | None
     return ""
 
 
-def _refusal_order(choice: Choice, least: float) -> tuple[bool, float, float, str]:
-    """Return a sort key of refused candidates: cheaper ones first, the nearest of them."""
+def _refusal_order(
+    choice: Choice, need: StorageNeed, least: float
+) -> tuple[bool, float, float, float, float, str]:
+    """Return a sort key of refused candidates: cheaper ones first, the nearest of them.
+
+    Of those that fit in as many scenarios, the nearest has most of the load and the room, then most
+    of the speed.
+    """
     is_dearer = choice.month.mid > least
-    nearness = choice.month.mid if is_dearer else -choice.fit_share
-    return is_dearer, nearness, choice.month.mid, choice.name
+    distance = choice.month.mid if is_dearer else -choice.fit_share
+    has = min(1.0, choice.holds, choice.capacity_bytes / max(need.capacity.mid, 1.0))
+    speed = 0.0
+    if need.objective is not None and choice.response_ms_mid:
+        speed = need.objective.limit_ms / choice.response_ms_mid
+    return is_dearer, distance, -has, -speed, choice.month.mid, choice.name
 
 
 def _refused(each: Evaluation, miss: str, demand: Demand) -> Choice:

@@ -456,13 +456,13 @@ def _is_in(price: Price, region: str) -> bool:
 def _price(prices: Catalogue, provider: str, item: str, component: str, region: str) -> Price:
     found = prices.price(provider, item, component, region)
     if found is None:
-        where = region or ANY
+        where, unit = region or ANY, _UNITS.get(component, "month")
         raise NoPriceError(
             seen=f"The catalogue has no price for {provider}/{item}, {component}"
             + (f", in {region}" if region else ""),
             cause="Seatrial ships no prices for most regions and instances",
-            next_step=f"Set it: `seatrial catalogue set prices/{provider}/{item}/{component}/"
-            f"{where} mid=0.08 currency=USD unit={_UNITS.get(component, 'month')}`",
+            next_step=f"Set its PRICE per {unit}: `seatrial catalogue set prices/{provider}/{item}/"
+            f"{component}/{where} mid=PRICE currency=USD unit={unit}`",
         )
     return found
 

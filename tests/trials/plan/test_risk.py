@@ -285,6 +285,7 @@ def test_drives_that_never_fail_lose_nothing(tmp_path: Path):
         ),
         ((*RAID6, "--written", "1TB", "--endurance", "9TB", "--waf", "0"), "amplification of 0"),
         ((*RAID6, "--endurance", "9TB"), "--endurance is of no use"),
+        ((*RAID6, "--common-cause", "5"), "--common-cause 5 is 500 %"),
         ((*RAID6, "--spare", "9999999"), "0<=x<=100"),
         ((*RAID6, "--load", "reads=1,writes=0,size=8KiB", "--waf", "2"), "Nothing is written"),
     ],

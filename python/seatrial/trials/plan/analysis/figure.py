@@ -104,6 +104,26 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         ) from None
 
 
+def parse_share(text: str, what: str) -> Figure:
+    """Return a share below 1 as it is typed, such as ``1%`` or ``0.002..0.05``.
+
+    Args:
+        text: The typed text.
+        what: Its name in messages.
+
+    Raises:
+        UsageError: when it is invalid.
+    """
+    found = parse_figure(text, what)
+    if found.high >= 1:
+        raise UsageError(
+            seen=f"{what} {text} is {found.high * 100:g} %",
+            cause="A share is below 100 %; without a percent sign, 1 stands for all",
+            next_step=f"For example: {what} 1%",
+        )
+    return found
+
+
 def _number(text: str) -> float:
     found = _NUMBER.fullmatch(text.strip())
     if not found:

@@ -302,9 +302,16 @@ def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
         )
     growth = plan_options.growth
     other = plan_options.other_day
+    other_day = parse_figure(other, "--other-day") if other else OTHER_DAY
+    if other_day.low == 0:
+        raise UsageError(
+            seen=f"--other-day {other} is a day without load",
+            cause="It is a multiple of the load, and a day without any fits everywhere",
+            next_step="For example: --other-day 0.8..1.6",
+        )
     return StorageNeed(
         **about,
-        other_day=parse_figure(other, "--other-day") if other else OTHER_DAY,
+        other_day=other_day,
         capacity=_capacity(plan_options.capacity),
         growth=parse_figure(
             (growth or _USUAL_GROWTH).removesuffix("/y").removesuffix("/year"),
@@ -406,9 +413,9 @@ def _memory_min_bytes(plan_options: PlanOptions) -> float:
 
 
 def _share(text: str | None, option: str) -> float | None:
-    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import parse_share  # noqa: PLC0415 - not for --help
 
-    return parse_figure(text, option).mid if text else None
+    return parse_share(text, option).mid if text else None
 
 
 def _money(text: str, currency: str) -> float:

@@ -139,7 +139,7 @@ def command(
         unreadable_per_bit=_figure(
             options, "uber", simulation.FLASH_UBER if flash else simulation.HARD_DISK_UBER
         ),
-        common_share=_figure(options, "common_cause", simulation.COMMON_SHARE),
+        common_share=_common_share(options),
         on_unreadable=on_unreadable,
         years=years,
     )
@@ -147,6 +147,14 @@ def command(
     wear = _wear(options, array, model, facts, results)
     _show(risk, wear, as_json=as_json)
     return 0
+
+
+def _common_share(options: dict[str, str | float | None]) -> Figure:
+    from seatrial.trials.plan.analysis.figure import parse_share  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.risk import COMMON_SHARE  # noqa: PLC0415 - likewise
+
+    text = options.get("common_cause")
+    return parse_share(str(text), "--common-cause") if text else COMMON_SHARE
 
 
 def _figure(options: dict[str, str | float | None], name: str, usual: Figure) -> Figure:

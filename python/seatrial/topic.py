@@ -678,7 +678,7 @@ _Measured = TypeVar("_Measured", "CellSummary", "Sample")
 def without_preparation(measured: Sequence[_Measured]) -> list[_Measured]:
     """Return what was not only measured to prepare others, such as a fill, if there is anything."""
     own = [each for each in measured if not topic_of(each.cell).comes_first(each.cell)]
-    return own or [*measured]
+    return own or list(measured)
 
 
 def is_kind(kind: str) -> bool:

@@ -290,6 +290,9 @@ def test_the_answer_comes_first_and_the_document_has_it(tmp_path: Path):
     assert done.out.startswith(
         "The load exceeds the volume's IOPS: credits run out after 1 h 40 min"
     )
+    above = called(tmp_path, "reads=5000,writes=0,size=8KiB", "--volume", "gp2:500GiB").out
+    assert "peaks at 5,000 IOPS, the burst is 3,000 IOPS" in " ".join(above.split())
+    assert "0 ns" not in above
     document = called(tmp_path, *words, "--volume", "gp2:500GiB", "--json").document
     assert_published(document)
     assert document["found"]["caps"][0]["dry_after_s"] == pytest.approx(6000)

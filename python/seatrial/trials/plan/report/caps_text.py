@@ -58,6 +58,11 @@ def _with_load(found: CapReport) -> str:
     limit = f"the {cap.subject}'s {cap.limited}"
     rate = rate_phrase(cap.quantity, cap.per_s)
     load = rate_phrase(cap.quantity, cap.load_per_s or 0.0)
+    if cap.is_broken and _is_above_burst(cap):
+        burst = rate_phrase(cap.quantity, cap.burst_per_s or 0.0)
+        return (
+            f"The load exceeds {limit} even in a burst: it peaks at {load}, the burst is {burst}."
+        )
     if cap.is_broken and cap.dry_after_s is not None:
         return (
             f"The load exceeds {limit}: credits run out after "
@@ -100,6 +105,10 @@ def loads_of(found: CapReport) -> dict[str, str]:
     if len(limited) > 1:
         return {f"Load of {' and '.join(names)}": load for load, names in limited.items()}
     return {"Load": found.load} if found.load else {}
+
+
+def _is_above_burst(cap: Cap) -> bool:
+    return cap.burst_per_s is not None and (cap.load_per_s or 0.0) > cap.burst_per_s
 
 
 def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
@@ -151,7 +160,7 @@ def _row(cap: Cap, *, with_load: bool) -> list[str]:
 
 
 def _dry(cap: Cap) -> str:
-    if cap.burst_per_s is None or cap.share is None:
+    if cap.burst_per_s is None or cap.share is None or _is_above_burst(cap):
         return _NOTHING
     return "indefinitely" if cap.dry_after_s is None else f"{format_duration_s(cap.dry_after_s)}"
 

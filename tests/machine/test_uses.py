@@ -84,6 +84,14 @@ def test_a_mounted_partition_is_in_use_and_so_is_its_disk_but_not_its_sibling(ma
     assert phrases(machine, "8:18") == []
 
 
+@pytest.mark.parametrize(("point", "is_system"), [("/", True), ("/boot", True), ("/db", False)])
+def test_the_file_system_of_the_running_system_is_not_to_be_unmounted(machine, point, is_system):
+    machine.mount(ROOT_MOUNT.replace(" / / ", f" / {point} "))
+    (use,) = uses_of_device("8:17", machine.tree)
+    assert f"is mounted on {point} (" in use.phrase
+    assert ("umount" in use.release) is not is_system
+
+
 def test_a_partition_of_a_disk_that_is_held_whole_is_in_use(machine):
     machine.disk("dm-0", "253:0", on=["sdb"], dm__name="mpatha", dm__uuid="mpath-36001")
     assert phrases(machine, "8:18") == [

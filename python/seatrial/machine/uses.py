@@ -33,6 +33,7 @@ from seatrial.machine.sysblock import BlockNode, node_by_number
 
 # Mount options that name a second device: xfs (log, real-time part) and ext4 (journal).
 _SIDES: Final = ("logdev=", "rtdev=", "journal_path=")
+_SYSTEM_POINTS: Final = ("/", "/usr", "/var", "/boot", "/boot/efi")
 _STACK_DEPTH_MAX: Final = 16
 _MAPS_BYTES_MAX: Final = 16 << 20
 _MAPPED = re.compile(
@@ -288,10 +289,13 @@ def exclusive_use(path: Path) -> Use | None:
 def _mount_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
     direct = list(_mounts_of(node, survey))
     for mount, where in direct:
+        release = f"unmount it with `umount {mount.point}`{where}"
+        if mount.point in _SYSTEM_POINTS and not where:
+            release = "boot from another disk, as this one holds the running system"
         yield Use(
             kind="mounted",
             phrase=f"is mounted on {mount.point} ({mount.kind}){where}",
-            release=f"unmount it with `umount {mount.point}`{where}",
+            release=release,
         )
     # A btrfs of several devices names only one of them in the mount table.
     if not direct and btrfs_folder(node.tree, node.number):

@@ -235,7 +235,7 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
     done = called(tmp_path, *words)
     assert (done.code, done.err) == (0, "")
     assert "all of that by a common cause" in done.out.replace("\n", " ")
-    assert "1893 failures in 100,294 drive-years" in done.out
+    assert "1,893 failures in 100,294 drive-years" in done.out
     document = called(
         tmp_path, *words, "--written", "1TB", "--endurance", "2000TB", "--json"
     ).document
@@ -266,6 +266,7 @@ def test_drives_that_never_fail_lose_nothing(tmp_path: Path):
     words = ("--drives", "4", "--capacity", "8TB", "--level", "raid5", "--afr", "0..2")
     assert max(len(line) for line in called(tmp_path, *words).out.splitlines()) < 200
     assert (chance_phrase(1e-300), chance_phrase(1e-12)) == ("none", "1 in 1,000,000,000,000")
+    assert [chance_phrase(share, 0.034) for share in (0.012, 0.0017)] == ["1.2 %", "0.17 %"]
 
 
 @pytest.mark.parametrize(

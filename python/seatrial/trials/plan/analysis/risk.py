@@ -101,7 +101,7 @@ def rate_of_model(model: str, failures: Sequence[FieldFailures], today_phrase: s
         return FailureRate(
             failures=count,
             drive_years=years,
-            origin=f"{today_phrase}, {names}: {count} failures in {years:,.0f} drive-years",
+            origin=f"{today_phrase}, {names}: {count:,} failures in {years:,.0f} drive-years",
         )
     usable = [(e.failures, e.drive_years) for e in failures if e.confidence != "low"]
     return FailureRate(

@@ -10,16 +10,22 @@ from seatrial.trials.plan.analysis.risk import MeanInterval, Risk, RiskAssumptio
 from seatrial.trials.plan.analysis.wear import Wear
 from seatrial.units import DAY_S
 
+_PERCENT_MIN = 1e-4
 SHARE_MIN = 1e-15
 """A computed smaller probability, as of drives that never fail, is 0 but for the arithmetic."""
 _STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def chance_phrase(share: float) -> str:
-    """Return a probability as people read it: ``1.2 %``, or ``1 in 4,100`` where it is small."""
+def chance_phrase(share: float, high: float = 0.0) -> str:
+    """Return a probability as people read it: ``1.2 %``, or ``1 in 4,100`` where it is small.
+
+    Args:
+        share: The probability.
+        high: The upper end of its interval; both ends and the mean are in the notation of this one.
+    """
     if share < SHARE_MIN:
         return "none"
-    if share >= 0.01:
+    if share >= 0.01 or (high >= 0.01 and share >= _PERCENT_MIN):
         return f"{share * 100:.2g} %" if share < 0.995 else "nearly certain"
     one_in = 1 / share
     digits = 10 ** max(0, len(str(int(one_in))) - 2)
@@ -54,10 +60,8 @@ def years_phrase(years: float) -> str:
 def verdict_line(risk: Risk) -> str:
     """Return the probability of losing the array, with the cause that matters most."""
     lost, years = risk.lost, years_phrase(risk.assumed.years)
-    head = (
-        f"{risk.array.name}: lost within {years} with a probability of {chance_phrase(lost.mean)} "
-        f"({chance_phrase(lost.low)} to {chance_phrase(lost.high)})"
-    )
+    mean, low, high = _chance_cells(lost)
+    head = f"{risk.array.name}: lost within {years} with a probability of {mean} ({low} to {high})"
     return f"{head}; {cause_phrase(risk)}."
 
 
@@ -101,7 +105,7 @@ def risk_table(risk: Risk) -> Table:
 
 
 def _chance_cells(found: MeanInterval) -> list[str]:
-    return _mean_and_ends(found, chance_phrase)
+    return [chance_phrase(share, found.high) for share in (found.mean, found.low, found.high)]
 
 
 def _mean_and_ends(found: MeanInterval, words: object) -> list[str]:

@@ -122,6 +122,7 @@ def test_the_interval_reported_is_never_narrower(value, share):
         (estimate(1.0, 0.5, "B/s"), "1.0 B/s (0.50 to 1.5 B/s)"),
         (estimate(1_000_000, 0.5, "B/s"), "1.0 MB/s (500 kB/s to 1.5 MB/s)"),
         (estimate(1.84, 0.05, "ratio"), "1.84x (± 5 %)"),
+        (estimate(1.12, 0.9, "ratio"), "1.1x (0.11x to 2.1x)"),
         (estimate(3.1e9, unit="ns", rounds=3), "3.1 s (largest of 3 rounds)"),
         (
             Estimate(value=1e6, low=64.0, high=4.7e11, rounds=2, unit="ns"),

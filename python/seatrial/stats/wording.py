@@ -225,7 +225,9 @@ def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str
     if unit == "ns":
         return format_duration_ns(value, half_width), ""
     if unit == "ratio":
-        return f"{format_iops(value, half_width)}x", ""
+        # At least two digits, as in a sentence: 1.1x with a wide interval is not 1x.
+        is_wide = digits_allowed(value, half_width) < DIGITS_WITHOUT_INTERVAL
+        return f"{format_iops(value, None if is_wide else half_width)}x", ""
     return format_iops(value, half_width), unit
 
 

@@ -53,7 +53,7 @@ def summary_of(cells, findings=(), thresholds=()):
 
 def test_a_first_run_says_what_the_storage_is_fit_for():
     found = answer(summary_of(database_cells(latency_ns=2 * MS_NS)))
-    assert found.verdict.startswith("Fit for OLTP up to 5,000 commits/s")
+    assert "OLTP up to 5,000 commits/s" in found.verdict
     assert "warehouse" in found.verdict
     assert found.grade == "unknown"
     assert [tile.grade for tile in found.tiles] == [""] * len(found.tiles)
@@ -63,7 +63,7 @@ def test_a_first_run_says_what_the_storage_is_fit_for():
 def test_the_highest_rate_gives_way_to_what_the_storage_is_not_fit_for():
     cells = database_cells(latency_ns=8 * MS_NS)
     assert answer(summary_of(cells)).verdict == (
-        "Fit for OLTP up to 5,000 commits/s at 16 threads (± 3 %), warehouse, telemetry; "
+        "Fit for warehouse, telemetry and OLTP up to 5,000 commits/s at 16 threads (± 3 %); "
         "marginal for log."
     )
     assert answer(summary_of(cells, [STALL])).verdict == (

@@ -289,8 +289,10 @@ def _fit_by_grade(assessments: Sequence[Assessment], rate: str) -> str:
         is_first = not by_grade.get("good") and each.grade == "good"
         limit = f" up to {rate}" if rate and is_first and each.capacity else ""
         by_grade.setdefault(each.grade, []).append(f"{each.profile.title}{limit}")
+    if rate:  # comes last: the next use would read as a part of the rate
+        by_grade["good"] = by_grade["good"][1:] + by_grade["good"][:1]
     return "; ".join(
-        f"{words} {', '.join(by_grade[grade]) if rate else format_list(by_grade[grade])}"
+        f"{words} {format_list(by_grade[grade])}"
         for grade, words in _FIT_WORDS.items()
         if grade in by_grade
     )

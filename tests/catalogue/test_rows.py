@@ -189,10 +189,10 @@ def test_a_row_for_several_types_is_found_by_one_of_them():
     [
         ({"prices/aws/gp3/capacity/us-east-1": {"mid": -1}}, "are not a price"),
         ({"prices/aws/gp3/capacity/us-east-1": {"mid": "much"}}, "Expected `float`"),
-        ({"prices/aws/gp3/capacity/us-east-1": {"currency": "dollars"}}, "no code such as USD"),
+        ({"prices/aws/gp3/capacity/us-east-1": {"currency": "dollars"}}, "not a code such as USD"),
         ({"prices/aws/gp3/capacity/us-east-1": {"pric": 1}}, "no field 'pric'"),
         ({"prices/aws/new/capacity/any": {"mid": 1}}, "unit"),
-        ({"prices/aws/gp3/capacity/us-east-1": {"as_of": "yesterday"}}, "no date"),
+        ({"prices/aws/gp3/capacity/us-east-1": {"as_of": "yesterday"}}, "not a date"),
         ({"prices/aws/gp3/capacity/us-east-1": {"source": " "}}, "source is empty"),
         ({"rates/EUR/USD": {"ratio": 0}}, "ratio is 0"),
         ({"latency/gp2 gp3/read": {"high_ms": 0.01}}, "low_ms <= mid_ms <= high_ms"),

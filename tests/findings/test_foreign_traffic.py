@@ -81,4 +81,4 @@ def test_the_share_of_others_is_a_share_of_all_that_the_device_transferred():
         device_read_bytes=8192.0 * 1000,
         other_process_write_bytes=200.0 * MIB,
     )
-    assert "(96 %) were not requested" in finding.sentence
+    assert "(96 %); other processes" in finding.sentence

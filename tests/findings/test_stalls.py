@@ -216,7 +216,7 @@ def test_a_slow_device_is_reported_by_its_latency():
     (finding,) = slow_device(context_of(one_cell(stall_of(0.12), latency_ns=80 * MS_NS)))
     assert finding.severity == "warning"
     assert finding.sentence.startswith("Median latency was 80 ms in matrix: read 8 KiB")
-    assert "gaps of up to 120 ms" in finding.sentence
+    assert "intervals of up to 120 ms" in finding.sentence
 
 
 def blank_cell(**rest):

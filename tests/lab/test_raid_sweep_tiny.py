@@ -100,7 +100,7 @@ def test_the_run_is_an_ordinary_users_and_reported_as_the_labs(measured):
     assert measured.owner != 0
     assert run.command.startswith("seatrial lab raid-sweep-tiny")
     assert (run.fingerprint_before.machine.lab or "").startswith("user-mode Linux ")
-    assert "lab: ratios and counts hold, absolute speed does not" in printed
+    assert "lab: ratios and counts are valid, absolute speed is not" in printed
 
 
 @pytest.mark.parametrize("layout", RULES)

@@ -117,7 +117,7 @@ def test_what_was_measured_once_has_no_band_and_says_so():
     assert (low, high) == (None, None)
     assert text.endswith("(measured once)")
     assert y > 0
-    assert "1 cell of 2 measured once" in FIGURES["fill-bandwidth"].notes[0]
+    assert "1 of 2 tests measured once" in FIGURES["fill-bandwidth"].notes[0]
 
 
 def test_the_title_says_where_more_no_longer_helps():
@@ -127,7 +127,7 @@ def test_the_title_says_where_more_no_longer_helps():
         one("matrix", "read", 4096, 40, per_s=9100.0),
     ]
     best = max(cells, key=lambda each: each.iops.value)
-    others = "already within that interval with 4 KiB, 10 threads"
+    others = "a rate within that interval is already reached with 4 KiB, 10 threads"
     reported = f"Reads reach {format_estimate(best.iops)} with 4 KiB, {best.cell.threads} threads"
     assert best.cell.threads == 40
     assert figures_of(cells)[0].title == f"{reported}; {others}"
@@ -137,8 +137,8 @@ def test_the_title_says_where_more_no_longer_helps():
     ("rates_per_s", "rounds", "ending"),
     [
         ((1000.0, 1100.0, 1200.0, 9000.0), 3, ", the highest of 4"),
-        ((1000.0, 1001.0, 1002.0, 1003.0), 2, "; no significant difference to the other 3"),
-        ((10.0, 10.0, 8999.0, 9000.0), 3, "; no significant difference to 1 of 3 others"),
+        ((1000.0, 1001.0, 1002.0, 1003.0), 2, "; no significant difference from the other 3"),
+        ((10.0, 10.0, 8999.0, 9000.0), 3, "; no significant difference from 1 of 3 others"),
         ((1000.0, 1100.0, 1200.0, 9000.0), 1, "; it may not be the highest of 4"),
     ],
 )

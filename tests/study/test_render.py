@@ -26,7 +26,7 @@ Target trial: directory given at run time, trial file 1 GiB
 
 Rounds  3 to 10, until each confidence interval is within ± 5 %
 Time    57 s to 3 min, limited to 3 min
-Writes  at most 21.1 GiB to 70.3 GiB; 0.7 drive writes of 100 GiB on trial
+Writes  at most 21.1 GiB to 70.3 GiB; 0.7 drive writes on trial (100 GiB)
 Space   1.06 GiB: trial.dat 1 GiB, wal.dat 64 MiB (filled before the first round)
 
 """

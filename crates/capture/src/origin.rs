@@ -281,7 +281,7 @@ fn notes_of_packets(counts: &PacketCounts) -> Vec<String> {
         ),
         (
             counts.cut,
-            format!("{} packets were cut: write files of packets with `tcpdump -s 0`.", counts.cut),
+            format!("{} packets were truncated: capture them with `tcpdump -s 0`.", counts.cut),
         ),
         (
             counts.crowded,

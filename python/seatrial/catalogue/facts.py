@@ -80,14 +80,14 @@ def first_day(as_of: str) -> datetime.date:
     """
     found = _DATE.fullmatch(as_of)
     if not found:
-        raise ValueError(f"as_of is {as_of!r}, and no date such as 2026, 2026-07 or 2026-07-31")
+        raise ValueError(f"as_of is {as_of!r}, not a date such as 2026, 2026-07 or 2026-07-31")
     return datetime.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
 
 
 def _check_above_0(**fields: float) -> None:
     for name, value in fields.items():
         if not 0 < value < float("inf"):
-            raise ValueError(f"{name} is {value:g}, and has to be above 0")
+            raise ValueError(f"{name} is {value:g}, but must be above 0")
 
 
 class Volume(Fact, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ class Price(Fact, frozen=True, kw_only=True):
         if not 0 <= self.low <= self.mid <= self.high < float("inf"):
             raise ValueError("low, mid and high are not a price: 0 <= low <= mid <= high is needed")
         if not re.fullmatch("[A-Z]{3}", self.currency):
-            raise ValueError(f"currency is {self.currency!r}, and no code such as USD")
+            raise ValueError(f"currency is {self.currency!r}, not a code such as USD")
 
 
 class Instance(Fact, frozen=True, kw_only=True):

@@ -404,7 +404,7 @@ def write_own(path: Path, own: Mapping[str, Mapping[str, Any]], key: str) -> Non
         if not _holds(text, own):
             raise UsageError(
                 seen=f"The row {key} of {path} is not in the form that Seatrial writes",
-                cause="It was written by hand; what else is there would be lost",
+                cause="It was written by hand; anything else in it would be lost",
                 next_step="Edit it by hand, with these lines: "
                 + "; ".join(_row_text(key, own[key]).splitlines())
                 if key in own

@@ -254,7 +254,7 @@ def _provisioned_limits(provisioned: ProvisionedVolume) -> Limits:
         one = throughput(1, unit)
         raise _size_error(
             provisioned,
-            f"{given / one:,.0f} {unit}, and with {iops:,.0f} IOPS it has {least / one:,.0f} to "
+            f"{given / one:,.0f} {unit}; with {iops:,.0f} IOPS it must be {least / one:,.0f} to "
             f"{max(most_bytes, free) / one:,.0f}",
         )
     return Limits(iops=iops, bytes_per_s=given)

@@ -106,7 +106,7 @@ def command() -> None:
 @command.command("check", epilog=EPILOG)
 @json_option
 def check(as_json: bool) -> int:
-    """Check every row, and list how many are old, contradicted or your own.
+    """Check every row; count those old, contradicted or your own.
 
     Raises:
         UsageError: when a row is broken.

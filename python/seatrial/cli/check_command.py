@@ -98,9 +98,10 @@ def _lines(check: LayoutCheck) -> Iterator[str]:
         if each.lacks:
             by_reason.setdefault(each.lacks, []).append(each.name)
     for reason, names in by_reason.items():
-        yield f"{', '.join(names)} cannot: {reason}"
+        why = reason.replace("This kernel", "this kernel", 1)
+        yield f"{', '.join(names)} cannot be built: {why}"
     if check.lab_is_set_up:
-        yield "the lab is set up, without root: `seatrial lab FILE --disks 6x256M`"
+        yield "the lab is set up and needs no root: `seatrial lab FILE --disks 6x256M`"
     else:
         yield "the lab, which has them all without root, is not set up: `seatrial lab --setup`"
 
@@ -173,14 +174,14 @@ def server_text(check: ServerCheck) -> str:
     lines = [
         wrapped(
             f"{each.version}, "
-            f"{'out of the wheel' if each.origin == 'wheel' else each.origin} in {each.folder}",
+            f"{'from the wheel' if each.origin == 'wheel' else each.origin} in {each.folder}",
             f"{'postgresql':<{_INDENT}}",
         )
         for each in check.programs
     ]
     if check.obstacle:
         return "\n".join([*lines, _below(f"no server can be started here: {check.obstacle}")])
-    whom = f"as the unused user {check.uid}" if check.is_dropped else "as you"
+    whom = f"as the unused user ID {check.uid}" if check.is_dropped else "as you"
     memory = "cannot be limited" if check.memory_obstacle else "can be limited"
     lines.append(_below(f"a server started here would run {whom}; its memory {memory}"))
     if check.memory_obstacle:

@@ -77,7 +77,7 @@ Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
     "figures",
     multiple=True,
     metavar="NAME",
-    help="Only these: iops, tps, bandwidth, p50, p99, or one kind's, such as 'read p99'. Fewer "
+    help="Only these: iops, tps, bandwidth, p50, p99, or of one kind, such as 'read p99'. Fewer "
     "figures need fewer rounds.",
 )
 @click.option(
@@ -87,13 +87,14 @@ Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="A difference that is significantly smaller than this is called none.",
+    help="Differences significantly smaller than this count as none.",
 )
 @click.option(
     "--aa",
     "control",
     metavar="RESULT",
-    help="A/A control, a second measurement of A: differences smaller than theirs are not real.",
+    help="A/A control, a second measurement of A; differences smaller than between these two are "
+    "not called real.",
 )
 @click.option(
     "--fail-if-slower",
@@ -102,7 +103,7 @@ Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
     metavar="PERCENT",
     help="Exit code 3 if something is significantly slower, by more than this.",
 )
-@click.option("--anyway", is_flag=True, help="Compare what should not be compared; warn only.")
+@click.option("--anyway", is_flag=True, help="Compare even what is not comparable; only warn.")
 @output_option("--report", about="Write an HTML page of the comparison as well.")
 @answer_options
 @results_option

@@ -182,7 +182,7 @@ EPILOG = """\b
 Examples:
   seatrial import fio.json --label old-array     what fio --output-format=json+ wrote
   seatrial import bm-flash.txt --drives 4 --link sata2
-                                                 its printed tables, and what they came over
+                                                 its printed tables, and the link of the drives
   seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
   seatrial import other.seatrial third.seatrial  the runs of other machines' results files
   seatrial import pgbench_log.*                  what pgbench --log wrote, all threads and runs

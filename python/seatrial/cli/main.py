@@ -49,7 +49,7 @@ COMMANDS: Final = {
         section="Results",
     ),
     "compare": Command(
-        "Which of two or more results is better, by how much, and whether it is real.",
+        "Which of two or more results is better, by how much, and whether that is real.",
         f"{_CLI}.compare_command:command",
         section="Results",
     ),
@@ -59,7 +59,7 @@ COMMANDS: Final = {
         section="Results",
     ),
     "export": Command(
-        "Export a run: json, csv, markdown, bm-flash, fio-json, fio-job, parquet.",
+        "Export a run: json, csv, markdown, parquet, and formats of fio, CI and others.",
         f"{_CLI}.stored_runs:export_command",
         section="Results",
     ),
@@ -79,7 +79,7 @@ COMMANDS: Final = {
         section="Results",
     ),
     "catalogue": Command(
-        "Dated facts of volumes, instances and drives, and your own figures.",
+        "Dated facts about volumes, instances and drives, and your own figures.",
         f"{_CLI}.catalogue_command:command",
         section="Plan",
     ),

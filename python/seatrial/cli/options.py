@@ -170,7 +170,7 @@ destroy_option = click.option(
 
 report_option = output_option(
     "--report",
-    about="The HTML report to write; in seatrial-reports, next to the results file, if not given.",
+    about="The HTML report to write; by default in seatrial-reports next to the results file.",
 )
 
 LABEL_CHARACTERS_MAX: Final = 100

@@ -130,7 +130,7 @@ Examples:
 @click.option(
     "--reference",
     is_flag=True,
-    help="Begin with the bars of databases that were published in 2010.",
+    help="Begin with the figures of databases published in 2010.",
 )
 @results_option
 @json_option
@@ -211,8 +211,8 @@ PARQUET_FORMAT: Final = "parquet"
 @output_option(
     "--output",
     "-o",
-    about="The file to write; standard output if not given. Of parquet the directory for one file "
-    "per table; seatrial-parquet, next to the results file, if not given.",
+    about="The file to write; by default standard output. For parquet, a directory (one file per "
+    "table); by default seatrial-parquet next to the results file.",
     is_all=True,
     folder_if=lambda options: options.get("name") == PARQUET_FORMAT,
 )
@@ -239,7 +239,7 @@ def export_command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Write RUN, the newest if not given, in another format; as parquet several runs, or all."""
+    """Write RUN (by default the newest) in another format; with parquet several runs, or all."""
     from seatrial.report.exports import export  # noqa: PLC0415
 
     if name == PARQUET_FORMAT:

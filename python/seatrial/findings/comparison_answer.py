@@ -95,7 +95,7 @@ def _ratio_words(comparison: Comparison, figure: str, a: str, b: str) -> str:
         more = (
             "faster or slower" if is_rate(figure) else f"higher or lower in {figure_phrase(figure)}"
         )
-        return f"{_UNDECIDED}these rounds do not tell whether {b} is {more} than {a}"
+        return f"{_UNDECIDED}these rounds do not show whether {b} is {more} than {a}"
     times = f"{format_value(ratio)} ({format_interval(ratio)})"
     measure = "as fast as" if is_rate(figure) else f"the {figure_phrase(figure)} of"
     return f"{'' if known else _UNDECIDED}{b} is {times} {measure} {a}"

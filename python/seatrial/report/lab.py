@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.findings.context import is_of_lab
 from seatrial.results.model import Run
 
-LAB_NOTICE: Final = "lab: ratios and counts hold, absolute speed does not"
+LAB_NOTICE: Final = "lab: ratios and counts are valid, absolute speed is not"
 """Shown with every figure of the lab."""
 
 

@@ -330,7 +330,7 @@ def _check_cells(study: Study, cells: list[Cell], notes: list[str]) -> None:
         raise StudyError(
             seen=f"Study {study.name!r} has no tests for these targets",
             cause="; ".join(notes) or "All its workloads are restricted to other targets",
-            next_step="Try another target with --plan",
+            next_step="Choose another target; --plan shows its tests",
         )
     _check_keys(study, cells)
     for threshold in study.thresholds:

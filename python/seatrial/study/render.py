@@ -204,7 +204,7 @@ def _drive_writes(plan: Plan, target: PlannedTarget) -> str:
         return ""
     times = bound_bytes / target.drive_bytes
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
-    return f"; {shown} drive writes of {format_size(target.drive_bytes)} on {target.label}"
+    return f"; {shown} drive writes on {target.label} ({format_size(target.drive_bytes)})"
 
 
 def _file_names(plan: Plan) -> Iterator[str]:

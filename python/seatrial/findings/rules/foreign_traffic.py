@@ -60,7 +60,7 @@ def foreign_traffic(context: Context) -> list[Finding]:
         more than was requested. Warning.
 
     Do:
-        Stop these processes (`iotop -oPa`), or repeat the run when the other one has ended.
+        Stop these processes (`iotop -oPa`), or repeat the run when no other run is active.
     """
     return [*_of_runs(context), *_of_programs(context)]
 
@@ -80,8 +80,8 @@ class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffi
                 "Another run of Seatrial used the same disk"
                 f"{_while(self.concerned)}: {_run_texts(self.other_runs)}."
             ),
-            cause=("Both runs shared one device, so the load of each affected the other."),
-            next="Repeat this run when the other one has ended.",
+            cause="The runs shared one device, so their loads affected each other.",
+            next="Repeat this run when no other run is active.",
         )
 
 
@@ -130,16 +130,17 @@ class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_tr
     def text(self) -> FindingText:
         return FindingText(
             sentence=(
-                f"In {self.concerned} the device transferred {format_size(int(self.moved_bytes))}, "
-                f"of which {format_size(int(self.foreign_bytes))} "
-                f"({format_share(self.foreign_bytes / self.moved_bytes)}) were not requested; "
+                f"In {self.concerned}, the device transferred "
+                f"{format_size(int(self.moved_bytes))}, of which this run did not request "
+                f"{format_size(int(self.foreign_bytes))} "
+                f"({format_share(self.foreign_bytes / self.moved_bytes)}); "
                 "other processes transferred "
                 f"{format_size(int(self.other_process_bytes))} at the same "
                 f"time{_names(self.other_processes)}."
             ),
             cause=(
-                "Other processes transferred as much at the same time, possibly in part on other "
-                "devices: likely they shared the bandwidth of this one."
+                "Other processes transferred data at the same time, possibly partly on other "
+                "devices; they probably shared this one's bandwidth."
             ),
             next=("Stop these processes (`iotop -oPa` shows them), or measure at another time."),
         )

@@ -132,8 +132,8 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
         return FindingText(
             sentence=f"The machine is not idle: {', '.join(texts)}.",
             cause=(
-                "Other processes use CPUs, memory or disks. They reduce what the test can get, and "
-                "their requests share the device."
+                "Other processes use CPUs, memory or disks. They leave the test less CPU and disk "
+                "time, and their requests share the device."
             ),
             next=(
                 "Find the busy processes with 'top', 'iotop -o' or 'pidstat -d 1', stop or "

@@ -70,7 +70,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
             causes.append(waited)
         if self.watchdog_lateness_ns_max > 0:
             causes.append(
-                "the 5 ms watchdog woke up to "
+                "the 5 ms watchdog woke as much as "
                 f"{format_duration_ns(self.watchdog_lateness_ns_max)} late"
             )
         causes = causes or ["the 5 ms watchdog often woke late"]

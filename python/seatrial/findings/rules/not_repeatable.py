@@ -100,11 +100,13 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
         )
         is_one = self.cells_count == 1
         measured = "the test" if is_one else f"the most variable test ({format_cell(self.cell)})"
+        spread = f"{slowest} to {fastest} {self.unit}/s over {self.rates_count} rounds"
+        if not is_one:
+            spread = f"the largest spread is {spread} ({format_cell(self.cell)})"
         return FindingText(
             sentence=(
-                f"Results varied between rounds in {self.concerned}; the largest spread is "
-                f"{slowest} to {fastest} {self.unit}/s over {self.rates_count} rounds "
-                f"({format_cell(self.cell)})."
+                f"Results varied between rounds in {self.concerned}{':' if is_one else ';'} "
+                f"{spread}."
             ),
             cause=(
                 "Conditions changed between rounds: a cache filling and draining, garbage "
@@ -154,7 +156,7 @@ class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True):
         if self.known_count == self.needed_count:
             text = f"about {format_count(max(self.known))} rounds would reach it in all tests"
         else:
-            text = "more than a thousand rounds would not reach it in all tests"
+            text = "reaching it in all tests would take more than a thousand rounds"
         return FindingText(
             sentence=(
                 f"The confidence interval of {self.concerned} is wider than the requested "

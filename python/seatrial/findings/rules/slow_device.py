@@ -33,7 +33,7 @@ class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
         median = low if low == high else f"{low} to {high}"
         return FindingText(
             sentence=(
-                f"Median latency was {median} in {self.concerned}; gaps of up to "
+                f"Median latency was {median} in {self.concerned}; intervals of up to "
                 f"{format_duration_s(self.longest_gap_s)} without a completion are normal at this "
                 "speed, not stalls."
             ),

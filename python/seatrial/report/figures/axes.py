@@ -174,7 +174,7 @@ def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
         return f"Measured once: {_one_round_note(mark, bool(within))}"
     note = rounds_note(mark, _figures(cells))
     return (
-        f"{note} {format_plural(len(once), 'cell')} of {len(cells)} measured once: "
+        f"{note} {len(once)} of {format_plural(len(cells), 'test')} measured once: "
         + _one_round_note(mark, bool(within))
     )
 

@@ -176,7 +176,7 @@ def _commit_title(cells: Sequence[CellSummary]) -> str:
     busy = max(known, key=lambda s: s.iops.value)
     return (
         f"The fastest commits take {format_estimate(_percentiles(fast)['p50'])} at the median, "
-        f"with {name_by(fast, factors) or _committers(fast)}; the most are "
+        f"with {name_by(fast, factors) or _committers(fast)}; the highest rate is "
         f"{format_estimate(busy.iops)}, with {name_by(busy, factors) or _committers(busy)}"
     )
 
@@ -461,8 +461,8 @@ def _notes(views: Sequence[View], cells: int) -> list[str]:
         width = f"{width} to {format_duration_s(lengths_s[-1])}, as long as the test was measured"
     share = 2 ** (1 / ROWS_PER_DOUBLING) - 1
     notes = [
-        "Colour: requests that ended in that time and took that long. Rounds follow one after "
-        "another. Shaded and marked: stalls, in which requests were waiting and none ended.",
+        "Colour: number of requests that completed then and took that long. Rounds follow one "
+        "after another. Shaded and marked: stalls: requests were outstanding and none completed.",
         f"Coarsened for this page: a column is {width} wide; a row's upper edge is "
         f"{format_share(share)} above its lower one. The lines of median and 99th percentile are "
         "from the full counts, which the results file keeps.",

@@ -551,7 +551,10 @@ def _settings(
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")
 @ray_option
 @_factor(
-    "--hosts", "N", _INTEGERS, "With --ray: numbers of hosts that load at once; all of the cluster."
+    "--hosts",
+    "N",
+    _INTEGERS,
+    "With --ray: numbers of hosts that run clients, each a test; by default all.",
 )
 @measuring_options
 def command(

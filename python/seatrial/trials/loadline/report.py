@@ -61,7 +61,7 @@ def load_line_verdict(line: LoadLine) -> str:
     """Return the answer of a load line in a few words."""
     within = f"{line.percentile} within {exact_duration(line.limit_ns)}"
     if line.sustained is None:
-        return f"no rate keeps {within} with confidence"
+        return f"no rate is confirmed to keep {within}"
     return f"sustains {format_estimate(line.sustained)} with {within}"
 
 

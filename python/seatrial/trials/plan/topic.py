@@ -14,13 +14,13 @@ class PlanTopic(Topic):
     commands = MappingProxyType(
         {
             "plan": Command(
-                "What to buy or rent for a load: price, response time, risk, and the proof.",
+                "What to buy or rent for a load: price, response time, risk, and a test of it.",
                 "seatrial.trials.plan.commands.plan:command",
                 after="cache",
                 section="Plan",
             ),
             "caps": Command(
-                "What limits this storage: volume, instance, credits, RAID, knee; money wasted.",
+                "What limits this storage: volume, instance, credits, RAID; money wasted.",
                 "seatrial.trials.plan.commands.caps:command",
                 after="plan",
             ),

@@ -217,5 +217,5 @@ def test_two_targets_are_played_to_in_turns_and_compared(tmp_path):
         assert f"{label}: 61 of 61 statements were sent, 0 new errors" in reported
     assert "IDs generated during the capture are replaced" in reported
     assert "insert into t(v) values" in reported
-    assert "from a second measurement of before" in reported
+    assert "a second measurement of before" in reported
     assert list(tmp_path.glob("seatrial-old-new-*.html"))

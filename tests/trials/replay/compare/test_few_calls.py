@@ -121,8 +121,8 @@ def test_the_words_of_the_noise_claim_no_more_than_was_measured():
     sides = [log(name, {"often": often(seed)}) for name, seed in (("a", 1), ("b", 2))]
     floor = compared(*sides).floor
     assert floor.overall == floor.query
-    reported = floor_phrase(floor)
+    reported = floor_phrase(floor, "query")
     assert "95 of 100" not in reported
     assert reported.startswith(
-        "up to 90 %, overall and for a single one (from identical pgbench runs"
+        "up to 90 %, overall and for a single query (from identical pgbench runs"
     )

@@ -81,7 +81,7 @@ def test_what_it_rests_on_is_reported_before_anything_else(page: Node):
     reported = page.one("header").text
     assert "interleaved rounds, compared in pairs" in reported
     assert "one measurement of each side: no significance test" in reported
-    assert "from a second measurement of before (hdd again)" in reported
+    assert "from hdd again, a second measurement of before" in reported
     assert "10 % of the time of hdd is of queries that ssd lacks." in page.one(id="warnings").text
 
 

@@ -68,7 +68,7 @@ def test_a_reading_reports_what_it_read_and_where_all_of_it_went():
     assert " ! torn, in a.log.gz, line 1,009: 'SELE'" in lines
     assert "The zone XYZT is not known; its times are taken as UTC." in lines
     assert "2026-11-21 12:00 UTC to 12:01 UTC, 1 min 30 s" in text
-    assert "20 KiB, 0.100 of the log, with all literals and parameters as logged" in text
+    assert "20 KiB, 10 % of the log, with all literals and parameters as logged" in text
     assert "statements that cannot be replayed: copy data" in text
 
 
@@ -76,7 +76,7 @@ def test_a_masked_reading_and_a_split_say_so():
     split = Split(streams=8, transactions=600, pinned=5, alone=2, steps=100)
     text = reading_text(msgspec.structs.replace(READING, is_masked=True, split=split))
     text = " ".join(text.split())
-    assert "0.100 of the log, masked" in text
+    assert "10 % of the log, masked" in text
     assert "8 for 600 transactions; 700 statements in 100 steps" in text
     assert "5 in the first, as they depend on session state; 2 alone" in text
 

@@ -146,8 +146,8 @@ def test_a_line_without_a_rate_and_a_sequential_one_have_no_share():
 def test_disks_without_a_line_are_named_with_the_command():
     assert without_line(["sda"], [line()], "r.seatrial") == ""
     assert without_line(["sda", "sdb"], [line()], "r.seatrial") == (
-        "No load line of sdb in r.seatrial, so no headroom is shown: "
+        "r.seatrial has no load line for sdb, so no headroom is shown: "
         "`seatrial loadline TARGET --p99 5ms` measures one."
     )
     many = without_line([f"sd{letter}" for letter in "bcdef"], [], "r.seatrial")
-    assert "No load line of sdb, sdc, sdd and 2 more in" in many
+    assert "has no load line for sdb, sdc, sdd and 2 more, so" in many

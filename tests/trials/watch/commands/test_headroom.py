@@ -40,7 +40,7 @@ def watched(disk: Path, folder: Path, *load: str) -> list[dict]:
 
 def test_a_load_is_a_share_of_the_limit_that_was_measured_of_its_disk(disk, tmp_path):
     before = seatrial("watch", disk, "--for", "0.2", folder=tmp_path)
-    assert f"No load line of {disk.name} in results.seatrial" in before.err
+    assert f"results.seatrial has no load line for {disk.name}" in before.err
     assert "`seatrial loadline TARGET --p99 5ms` measures one" in before.err
     line = ("--p50", "100ms", "--seconds", "1", "--budget", "30", "--no-report")
     with Group() as group:

@@ -103,7 +103,7 @@ def test_the_heat_map_shows_the_load_and_a_click_what_lay_in_a_cell(watched):
     sizes = [int(each.replace(",", "")) for each in texts]
     assert sum(sizes) == count > 0
     assert "4 KiB to 8 KiB" in table.inner_text()
-    own.page.get_by_role("button", name="Show requests of this latency alone").click()
+    own.page.get_by_role("button", name="Show only requests with this latency").click()
     until(lambda: own.page.locator("#filters .chip").count() == 2, "no filters")
     assert "operation: read" in own.text("#filters")
     until(lambda: "not counted by latency" in own.text("#charts"), "bytes by latency")

@@ -128,7 +128,7 @@ def test_what_was_lost_is_said():
     )
     # The share is that of all processes, of which these groups may be one.
     unseen = terminal.summary_text(interval(group(), unseen_bytes=819200, counted_bytes=819200))
-    assert "800 KiB (50 %) that the disks transferred by their own counters was not seen" in unseen
+    assert "800 KiB (50 %) of the transfers in the disks' own counters was not seen" in unseen
     little = interval(group(), unseen_bytes=819200, counted_bytes=10**9)
     assert "not seen" not in terminal.summary_text(little)
     for words in ("2 events not handed", "1 request not counted", "3 requests not", "4 requests"):

@@ -69,7 +69,7 @@ def closed_loop(
     think_ns = clients * 1e9 / accesses_per_s - waited_ns
     if think_ns < 0:
         in_flight = accesses_per_s * waited_ns / 1e9
-        raise TooFewClientsError(f"{in_flight:.1f} reads were in flight in the mean")
+        raise TooFewClientsError(f"{in_flight:.1f} reads were in flight on average")
     return ClosedLoop(
         clients=clients,
         think_ns=think_ns,

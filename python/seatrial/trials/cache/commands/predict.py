@@ -97,14 +97,14 @@ def _sizes_bytes(
 @click.option(
     "--ssd-like",
     metavar="RUN",
-    help="A run that measured the SSD: its read latencies are those of the SSD.",
+    help="A run that measured the SSD, whose read latencies are used.",
 )
 @click.option(
     "--price",
     "prices",
     metavar="WHAT=PRICE",
     multiple=True,
-    help="Price per month of a GiB of `ram` or `ssd`, or an IOPS of the `storage`: ssd=0.08USD, "
+    help="Price per month of a GiB of `ram` or `ssd`, or of one IOPS of `storage`: ssd=0.08USD, "
     "ssd=120EUR/TiB/5y (paid once, used for five years), ssd=aws/gp3 (from the catalogue).",
 )
 @click.option(
@@ -133,7 +133,7 @@ def predict(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Predict what memory and an SSD cache would serve of the recording FILE, or of RUN's.
+    """Predict which requests of the recording FILE (or of RUN) memory and an SSD would serve.
 
     Caches are simulated with the recorded requests at their times, or as clients send them: the
     share of the reads that each tier serves, warm-up, response time, what is written to the SSD.

@@ -31,13 +31,13 @@ Examples:
   seatrial cache sweep /mnt/ssd --log prod.trace --prepare prod.dump
   seatrial cache sweep /mnt/ssd --log prod.trace --prepare prod.dump --check 2GiB,8GiB
   seatrial cache sweep /mnt/ssd --pgbench tpcb-like --scale 100 --output sweep.html
-  seatrial cache sweep postgresql:///shop --for 10m    a server that runs: a bound
+  seatrial cache sweep postgresql:///shop --for 10m    a running server: only a bound
 
 \b
-A temporary server in DIR plays the load once with the smallest shared buffers and direct I/O, while
-every request is recorded; that needs root. The first half of the load warms the buffers and is not
-counted. `seatrial sql read` and `sql capture` make a trace. docs/cache.md describes what is
-predicted and how far checks were off.
+A temporary server in DIR replays the load once with the smallest shared buffers and direct I/O,
+while every request is recorded; this needs root. The first half of the load warms the buffers and
+is not counted. `seatrial sql read` and `sql capture` make a trace. docs/cache.md describes what is
+predicted and how far predictions were off.
 """
 
 
@@ -75,7 +75,9 @@ def _size_bytes(text: str) -> int:
         raise click.BadParameter(str(error)) from None
 
 
-@click.command("sweep", epilog=EPILOG, short_help="Predict all sizes of shared buffers.")
+@click.command(
+    "sweep", epilog=EPILOG, short_help="Predict the effect of every size of shared buffers."
+)
 @click.argument("target", metavar="DIR|URL")
 @click.option("--log", metavar="FILE", help="Trace of SQL to replay (`seatrial sql read`).")
 @click.option("--prepare", metavar="FILE", help="Data to load first: SQL, or a pg_dump archive.")
@@ -122,7 +124,7 @@ def _size_bytes(text: str) -> int:
     "check_bytes",
     metavar="SIZE,...",
     callback=_checks,
-    help="Sizes to run after the prediction; two in the steep part if not given, or none.",
+    help="Sizes to run after the prediction; by default two in the steep part; `none` for none.",
 )
 @click.option(
     "--set",

@@ -77,7 +77,7 @@ def obstacle() -> str:
             "util-linux`"
         )
     if not Path("/dev/fuse").exists():
-        return "The kernel has no FUSE, which zfs-fuse works by (`modprobe fuse`)"
+        return "The kernel has no FUSE, which zfs-fuse needs (`modprobe fuse`)"
     if not Path("/dev/loop-control").exists():
         return "The kernel has no loop devices (`modprobe loop`)"
     return ""

@@ -335,10 +335,12 @@ def _share_of_time(time: ClientTime, group: str) -> str:
 def _shares_text(evidence: LoadEvidence) -> str:
     shares = sorted(((evidence.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
     time, (_, leading) = evidence.time, shares[0]
-    opening = "Inconclusive, nothing dominates the clients' time"
+    opening = "Inconclusive because nothing dominates the clients' time"
     if time and leading in ("write", "other") and time.dominates(leading):
         events = time.events_text(leading)
-        opening = f"Inconclusive, it is not known what is behind most of the waits ({events})"
+        opening = (
+            f"Inconclusive because it is not known what is behind most of the waits ({events})"
+        )
     parts = [f"{format_share(share)} {_GROUP_NAMES[group]}" for share, group in shares[:3] if share]
     others = evidence.others_cpu_share or 0.0
     alongside = f"; other work used {format_share(others)} of the CPU" if others > 0.1 else ""

@@ -106,7 +106,7 @@ def read_content(address: Address) -> LedgerContent:
 
 
 def _damaged(seen: str, error: TargetError) -> DamagedError:
-    return DamagedError(seen=seen, cause="The data is damaged", next_step=error.next_step)
+    return DamagedError(seen=seen, cause="The data are damaged", next_step=error.next_step)
 
 
 def can_check_indexes(binaries: Binaries) -> bool:

@@ -24,7 +24,7 @@ class EventRateMissedFigures(Figures, frozen=True, kw_only=True, tag="event_rate
     def text(self) -> FindingText:
         share = format_share(self.taken_per_s / self.due_per_s)
         return FindingText(
-            sentence=f"{self.concerned} took {share} of its events: {self.taken_per_s:,.0f} of "
+            sentence=f"{self.concerned} consumed {share} of its events: {self.taken_per_s:,.0f} of "
             f"{self.due_per_s:,.0f} per second.",
             cause="The storage or the processors could not keep up with the rate of the workload "
             "file (eventgen), or its threads are too few",

@@ -30,8 +30,8 @@ Examples:
   seatrial fleet lab mine.toml --fault cut:host1:10 --fault pause:host3:15
 
 \b
-Root is needed. All hosts have the processors of this machine, so the lab shows how hosts are lost
-and merged, and the limit of a throttled target; it does not show how fast many machines are.
+Root is needed. All hosts share the processors of this machine: the lab shows how lost hosts are
+handled, how results are merged and the limit of a throttled target, not how fast many machines are.
 """
 
 FAULT: Final = re.compile(r"(kill|cut|pause|clock):host(\d+):(\d+(?:\.\d+)?)")

@@ -64,12 +64,12 @@ def clock_not_comparable(facts: FleetFacts) -> list[Finding]:
     bounds the error of an offset).
 
     Means:
-        A study starts all hosts at one instant, each by its own clock. Its offset is known to half
-        of the shortest of 100 round trips.
+        A host's clock is not known well enough. A study starts all hosts at one instant by their
+        own clocks; an offset is known to half of the shortest of 100 round trips.
 
     Decided:
         The clock could not be read, or only to more than 2.5 ms: warning. The time of day is off by
-        more than 1 s: note; if that of all hosts, which agree within 1 s, this machine is named.
+        more than 1 s: note. If all hosts agree within 1 s, this machine is named instead.
 
     Do:
         Open the ports between the hosts; use hosts of one network; run a time service.

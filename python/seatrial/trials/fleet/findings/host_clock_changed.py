@@ -48,13 +48,13 @@ def host_clock_changed(context: Context) -> list[Finding]:
     Source: adjtimex(2), the largest slew of a clock by NTP.
 
     Means:
-        The offset of a host's clock after the sample is not that before it. If it is the monotonic
-        clock, the host may have been paused, and its slices may be added to the wrong
-        ones of other hosts. The time of day may be set at any time, and no figure depends on it.
+        The offset of a host's clock changed during the sample. If this is the monotonic clock, the
+        host may have been paused, and its slices may not match those of other hosts. The time of
+        day may be set at any time, and no figure depends on it.
 
     Decided:
-        The offset changed by more than both bounds together and 500 millionths of the time between
-        them. Critical; a warning where it is the time of day alone.
+        The offset changed by more than the sum of both bounds and 500 ppm of the time between the
+        readings. Critical; a warning if only the time of day changed.
 
     Do:
         Repeat the sample.

@@ -41,11 +41,11 @@ def host_slower(context: Context) -> list[Finding]:
     """Find hosts that do less than the others in the same samples.
 
     Means:
-        One host is the limit of its part: its network, its processors, or with own files its drive.
+        One host limits its own share, by its network, processors or (with files of its own) drive.
 
     Decided:
-        Of at least three hosts and in every one of at least two rounds of a test, less than 80 % of
-        the median of the hosts. Warning.
+        With at least three hosts and two rounds: below 80 % of the hosts' median in every round of
+        a test. Warning.
 
     Do:
         Compare the host with another one.

@@ -52,7 +52,7 @@ def hosts_differ(facts: FleetFacts) -> list[Finding]:
     """Find hosts with other versions, processors or memory than the rest.
 
     Means:
-        The hosts are not alike, so what one of them does slower may not be due to the storage.
+        The hosts are not alike, so a slower one need not be slow because of its storage.
 
     Decided:
         More than one value of the same fact among all hosts. Version of Seatrial: critical;

@@ -25,13 +25,13 @@ def no_processor_left(facts: FleetFacts) -> list[Finding]:
     """Find hosts of which Ray may use every processor.
 
     Means:
-        Nothing keeps a processor for Ray's own daemons, which answer for the host.
+        No processor is reserved for Ray's own daemons, which answer for the host.
 
     Decided:
-        Ray's number of processors of a host is at least that of the host, and more than 1. Note.
+        Ray may use all processors of a host that has more than one. Note.
 
     Do:
-        Leave one out with `ray start --num-cpus`.
+        Keep one free with `ray start --num-cpus`.
     """
     by_count: dict[int, list[str]] = {}
     for host in facts.hosts:

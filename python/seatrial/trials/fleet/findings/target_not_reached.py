@@ -73,7 +73,7 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
     """Find a network file system that the hosts have mounted with other sources or options.
 
     Means:
-        The hosts mount the same path differently: such as with another version of NFS, other
+        The hosts mount the same path differently, for example with different versions of NFS or
         request sizes, or without `sync`.
 
     Decided:

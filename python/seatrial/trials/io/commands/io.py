@@ -110,8 +110,8 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 @click.option(
     "--limit-bytes",
     metavar="SIZE",
-    help="End a writing sample after this many bytes, those read in mixed ones included; "
-    "default: the size of the file or range.",
+    help="End a writing sample after this many bytes (mixed: read or written); by default the size "
+    "of the file or range.",
 )
 @click.option("--verify", is_flag=True, help="Verify every block read.")
 @click.option("--buffered", is_flag=True, help="Use the page cache.")

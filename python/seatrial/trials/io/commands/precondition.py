@@ -87,7 +87,8 @@ def _over_provisioning(
     ),
     multiple=True,
     metavar="OPERATION SIZE PATTERN",
-    help="Another workload that must be steady, in addition to 4 KiB random writes; repeatable.",
+    help="Another workload that must be steady, in addition to 4 KiB random writes; may be "
+    "repeated.",
 )
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
 @click.option("--threads", type=int, default=1, show_default=True, help="Concurrent workers.")

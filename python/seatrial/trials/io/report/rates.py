@@ -228,7 +228,7 @@ def _title(cells: Sequence[CellSummary], measure: _Measure, served: Served) -> s
         parts.append(f"{requests_word(operation)} reach {format_estimate(figure(best))} {where}")
         least = least_within(members, figure, best)
         if least:
-            parts.append(f"already within that interval {_where(least, cells)}")
+            parts.append(f"a rate within that interval is already reached {_where(least, cells)}")
         if any(figure(each).value > figure(best).value for each in members):
             parts.append("a cache served faster tests")
     return capitalized("; ".join(parts))
@@ -313,7 +313,7 @@ def _bars_title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Mea
         return f"{figure}, the highest of {len(rows)}"
     others = len(rows) - 1
     which = f"the other {others}" if overlapping == others else f"{overlapping} of {others} others"
-    return f"{figure}; no significant difference to {which}"
+    return f"{figure}; no significant difference from {which}"
 
 
 def _rows(cells: Sequence[CellSummary], measure: _Measure) -> list[Row]:

@@ -61,7 +61,7 @@ def rebuild_dips(context: Context) -> list[Finding]:
     """Find cells with a significant drop of 10 % while a drive was missing; all merged.
 
     Means:
-        The service was slower while a drive was missing or the array was rebuilt or scrubbed.
+        The array was slower while a drive was missing or while it was rebuilt or scrubbed.
 
     Decided:
         The rate in that phase relative to the rate before it, by round, is significantly below 90 %

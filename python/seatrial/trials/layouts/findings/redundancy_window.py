@@ -22,7 +22,7 @@ def redundancy_window(context: Context) -> list[Finding]:
     """Find arrays that were without redundancy, one finding per layout with the longest time.
 
     Means:
-        During this time one more drive failure would have lost the array.
+        During this time, one more drive failure would have destroyed the array.
 
     Decided:
         The time during which as many drives of a leg were missing as the level tolerates (two for

@@ -75,7 +75,7 @@ def wear_of(
         ValueError: when nothing is written.
     """
     if written_per_day.mid <= 0:
-        raise ValueError("a drive that is not written does not wear")
+        raise ValueError("a drive that is not written to does not wear")
     random = np.random.default_rng(seed)
     normal = random.standard_normal((3, DRAWS))
     low, high = array.written_share

@@ -201,7 +201,7 @@ class LoadFields(TypedDict):
     metavar="N",
     help="Cost of a miss in months of rent.",
 )
-@output_option("--study", about="Also write the study that would prove it.", is_all=True)
+@output_option("--study", about="Also write a study that tests the first candidate.", is_all=True)
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
 @results_option
 @json_option
@@ -216,7 +216,8 @@ def command(
     """Find storage for NEED: a run, a recording, a log of SQL, or figures such as reads=6000.
 
     Candidates are evaluated in 10,000 scenarios, the same for each: whether their limits suffice,
-    credits included, how fast they are, their price and risk. Overlapping ones are not ranked.
+    credits included, how fast they are, their price and risk. Candidates whose
+    results overlap are not ranked.
 
     Raises:
         UsageError: when a figure is invalid, or nothing can be judged.
@@ -604,7 +605,7 @@ def _own_array_candidates(
             if price
             else f"{text!r} has no price",
             cause="A drive is given as its model in the catalogue and the price of one",
-            next_step='See them: `seatrial catalogue show drives`; such as --drive "DC600M=180USD"',
+            next_step='See `seatrial catalogue show drives`; for example: --drive "DC600M=180USD"',
         )
     sheet = sheets[0]
     if not sheet.capacity_gb:
@@ -702,6 +703,6 @@ def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> 
     for each in notes:
         click.echo(wrapped(each, " - "))
     if explain:
-        click.echo("It follows from:")
+        click.echo("Inputs and steps:")
         for each in steps:
             click.echo(wrapped(each, " - "))

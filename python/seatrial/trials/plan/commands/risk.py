@@ -30,8 +30,8 @@ Examples:
   seatrial risk --drives 4 --capacity 4TB --level raid5 --rebuild last --on-unreadable hardware
 
 \b
-A figure may be an interval, such as --rebuild-hours 10..20: 5 % below, 5 % above. docs/plan.md
-describes what is simulated and what is assumed where nothing is given.
+A figure may be an interval, such as --rebuild-hours 10..20, with 5 % of the values below and 5 %
+above. docs/plan.md describes what is simulated and what is assumed where nothing is given.
 """
 
 _DECIMAL: Final = re.compile(r"([0-9.]+)\s*([kMGTP]?B)")
@@ -80,7 +80,7 @@ _HOUR_S: Final = 3600.0
     type=click.Choice(["md", "btrfs", "zfs", "hardware"]),
     default="md",
     show_default=True,
-    help="Implementation: md, btrfs, zfs, or hardware (the array is lost).",
+    help="What an unreadable sector costs, as with md, btrfs, zfs, or hardware (the array).",
 )
 @click.option("--common-cause", metavar="SHARE", help="Share of failures with a common cause.")
 @click.option(
@@ -343,7 +343,7 @@ def _over_rated(options: dict[str, str | float | None]) -> Figure:
     except ValueError:
         raise UsageError(
             seen="A write amplification of 0 was given",
-            cause="A drive that is written writes its flash",
+            cause="Writing to a drive also writes to its flash",
             next_step="For example: --waf 2 or --waf 1..4",
         ) from None
 
@@ -397,6 +397,6 @@ def _show(risk: Risk, wear: Wear | None, *, as_json: bool) -> None:
         click.echo(wrapped(risk_text.wear_line(wear)))
     click.echo()
     click.echo(table_text(risk_text.risk_table(risk)))
-    click.echo("It follows from:")
+    click.echo("Inputs and assumptions:")
     for each in lines:
         click.echo(wrapped(each, " - "))

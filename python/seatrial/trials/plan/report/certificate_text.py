@@ -64,7 +64,7 @@ def sustained_table(found: Certificate) -> Table:
     """Return what was sustained and its price."""
     return Table(
         id="table-sustained",
-        title="Sustained, and its price",
+        title="Sustained rate and its price",
         labels=1,
         headers=["Test", "What", "Per second", "p99", "Per million"],
         rows=[

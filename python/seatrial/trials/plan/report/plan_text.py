@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from seatrial.catalogue.units import format_money
 from seatrial.report.table import Table
-from seatrial.stats.wording import format_count, format_duration_s, format_first, format_share
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_first,
+    format_plural,
+    format_share,
+)
 from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis import scenarios
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
@@ -130,9 +136,9 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
         sustained = rate_phrase(choice.binding_quantity, choice.binding_per_s)
         load = rate_phrase(choice.binding_quantity, choice.binding_load_per_s)
         return (
-            f"{choice.binding} carries {sustained}, and the need's busiest slot counts as {load}"
-            f"{_units_phrase(choice, plan)}{_cached_phrase(choice)} before growth and other days; "
-            f"it falls short in {missed} of the scenarios."
+            f"{choice.binding} carries {sustained}, but the load's busiest slot takes {load}"
+            f"{_units_phrase(choice, plan)}{_cached_phrase(choice)} before growth and differences "
+            f"between days; it falls short in {missed} of the scenarios."
         )
     if choice.miss == "capacity":
         return (
@@ -183,7 +189,7 @@ def choices_table(plan: StoragePlan) -> Table:
     first = "By commits alone, least regret first" if plan.lacks else "Least regret first"
     return Table(
         id="table-choices",
-        title=f"{first}; {format_count(plan.dominated)} dominated are left out",
+        title=f"{first}; {format_plural(plan.dominated, 'dominated candidate')} left out",
         labels=1,
         headers=[
             "Candidate",
@@ -266,7 +272,7 @@ def notes(plan: StoragePlan) -> list[str]:
             else ""
         )
         found.append(
-            f"If the load were twice as high, {plan.choices[0].name} would fit in "
+            f"At twice the load, {plan.choices[0].name} would fit in "
             f"{format_share(plan.twice_fit_share)} of the scenarios{better}."
         )
     return found

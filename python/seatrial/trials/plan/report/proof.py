@@ -89,13 +89,13 @@ def proof_sentence(plan: StoragePlan, study_path: str = "") -> str:
     minutes = BUDGET_S // 60 + 5
     money = first.month.mid / HOURS_PER_MONTH * RENTED_H_MIN
     cost = (
-        f"and about {money:,.2f} {first.month.currency} to rent {first.name} for an hour"
+        f"; renting {first.name} for an hour costs about {money:,.2f} {first.month.currency}"
         if first.kind != "own"
-        else "on drives that you own or borrow"
+        else " on drives that you own or borrow"
     )
     how = f"`seatrial study {study_path or 'proof.toml'} --target DIR`"
     if not study_path:
         how = f"add `--study proof.toml` to the command, then {how}"
     of_commits = plan.objective is not None and plan.objective.operation == "commit"
     left = " Its writes are not synced: it does not prove commits." if of_commits else ""
-    return f"The proof takes about {minutes} minutes {cost}: {how}.{left}"
+    return f"The proof takes about {minutes} minutes{cost}: {how}.{left}"

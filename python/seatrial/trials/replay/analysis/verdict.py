@@ -341,8 +341,8 @@ def _other_rows(record: ReplayRecord) -> Iterator[Fault]:
     if _is_most(different, rows.compared):
         yield Fault(
             kind="other_rows",
-            sentence=f"{format_count(different)} of {format_plural(rows.compared, 'statement')} "
-            "had another row count than in the capture",
+            sentence=f"row counts of {format_count(different)} of "
+            f"{format_plural(rows.compared, 'statement')} differ from the capture",
             next="Replay on a restore of the captured database to the start of the capture",
         )
 

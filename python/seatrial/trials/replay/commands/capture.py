@@ -139,7 +139,7 @@ def capture(
 ) -> int:
     """Capture the traffic of clients and a server in a trace, as a proxy or from packets.
 
-    In addition to a log, it has all parameters, the row count of each statement, and values of
+    Unlike a log, the trace has all parameters, the row count of each statement, and values of
     RETURNING and sequences, so that a replay maps generated ids exactly. It contains the data that
     clients send and receive, and only its owner may read it.
     """

@@ -183,7 +183,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 @click.option(
     "--compare-rows",
     metavar="FILE",
-    help="Rows of the captured database at the end (`sql rows`); TRACE.rows.",
+    help="Rows of the captured database at the end (`sql rows`); by default TRACE.rows.",
 )
 @click.option(
     "--clone",

@@ -29,7 +29,9 @@ Exit codes: 0 success; 4 some tables could not be read and are listed; 6 no acce
     "rows", epilog=EPILOG, short_help="Record the rows of the captured database at the end."
 )
 @click.argument("url")
-@output_option("-o", "--output", kind=ROWS, about="A replay looks for TRACE.rows.")
+@output_option(
+    "-o", "--output", kind=ROWS, about="The file to write; a replay looks for TRACE.rows."
+)
 def rows(*, url: str, output: Output) -> int:
     """Record the rows of the database at URL, to compare replays with them."""
     return write_rows(url, output)

@@ -55,8 +55,8 @@ def replay_content_differs(context: Context) -> list[Finding]:
     """Find replays after which table contents differ from the capture or from another replay.
 
     Means:
-        After the replay the tables have other rows than the captured database at the end of the
-        capture, or than after an earlier replay of the run. Generated IDs may differ, but the rows
+        After the replay the tables differ from the captured database at the end of the capture, or
+        from an earlier replay of the run. Generated IDs may differ, but the rows
         that they refer to may not.
 
     Decided:

@@ -84,10 +84,10 @@ def replay_late(context: Context) -> list[Finding]:
 
     Decided:
         Only for replays at a fixed speed. Warning if less than 95 % of the requested rate was
-        reached or the median statement was more than 10 ms late, both not with think times, or if
-        the mean lag of the second or last third of the time is twice that of the first and at least
-        10 ms longer. Note if more than 5 % of the statements were sent more than 1 ms late. The
-        cause is what delayed most of these: their session, the order, the connections, or the
+        reached or the median statement was more than 10 ms late (neither applies with think times),
+        or if the mean lag of the second or last third of the time is twice that of the first and at
+        least 10 ms longer. Note if more than 5 % of the statements were sent more than 1 ms late.
+        The cause is what delayed most of these: their session, the order, the connections, or the
         driver, whose own lateness is reported separately.
 
     Do:

@@ -18,15 +18,11 @@ class ReplayLocaleDiffersFigures(Figures, frozen=True, kw_only=True, tag="replay
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        captured = (
-            f"that of the captured one is {self.locale_captured}"
-            if self.locale_captured
-            else "that of the captured one is unknown"
-        )
+        captured = self.locale_captured or "an unknown one"
         return FindingText(
             sentence=(
-                f"{self.concerned}: the locale of the database is {self.locale}, {captured}. Plans "
-                "and results of LIKE, lower() and ORDER BY on text may differ."
+                f"{self.concerned}: the database has locale {self.locale}, the captured one "
+                f"{captured}. Plans and results of LIKE, lower() and ORDER BY on text may differ."
             ),
             cause=(
                 "The server refused the captured locale, because its build or machine lacks it, "
@@ -50,7 +46,7 @@ def replay_locale_differs(context: Context) -> list[Finding]:
     """Find replays to a database with another locale than the captured one.
 
     Means:
-        The database has another locale than the captured one, or that one's is unknown. Plans and
+        The database's locale differs from the captured one's, or the latter is unknown. Plans and
         results of `LIKE`, `lower()` and `ORDER BY` on text may differ, and with them times and
         rows: a prefix search with `LIKE` can use an ordinary index only in locale C.
 

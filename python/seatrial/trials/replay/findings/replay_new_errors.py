@@ -132,8 +132,8 @@ def _errors_text(record: ReplayRecord) -> str:
     count = _count(record)
     words = (
         f"{format_plural(count, 'statement')} of {format_count(sent)} sent "
-        f"({format_share(count / sent if sent else 0.0)}) failed unlike in the capture, "
-        f"which has {format_plural(errors.captured, 'error')}"
+        f"({format_share(count / sent if sent else 0.0)}) failed that did not fail so in the "
+        f"capture, which has {format_plural(errors.captured, 'error')}"
     )
     first = _most_frequent(errors)
     return f"{words}. Most frequent: {_example(first)}" if first else words
@@ -164,6 +164,6 @@ def _cause(errors: ReplayErrors, beyond: int) -> str:
         )
     return (
         "Possible causes: the data differ from the start of the capture, a statement depends on "
-        "generated values (sequences, times, random numbers), or a statement before it is missing "
-        "in the log."
+        "generated values (sequences, times, random numbers), or an earlier statement is missing "
+        "from the log."
     )

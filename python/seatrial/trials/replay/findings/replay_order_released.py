@@ -36,8 +36,8 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
                 f"statements, for {format_duration_ns(self.waited_ns)} in total."
             ),
             cause=(
-                "The order follows the timestamps of the log. If two sessions take a lock in "
-                "another order than before, one waits in the server for a statement that the "
+                "The order follows the timestamps of the log. If two sessions take locks in a "
+                "different order than before, one waits in the server for a statement that the "
                 "order delays. Releasing that statement resolves the deadlock."
             ),
             next=(

@@ -65,7 +65,7 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     Decided:
         COMMITs that succeeded in the capture and were answered by ROLLBACK or by an error. Warning;
         critical for more than 1 % of the captured commits. Transactions that failed in the capture
-        and commit in the replay make up for none of them: their writes are others.
+        but commit in the replay do not compensate: they write different data.
 
     Do:
         Check the new errors first: each of these transactions has one.

@@ -50,7 +50,7 @@ def replay_rows_differ(context: Context) -> list[Finding]:
     """Find replays with other row counts or command tags than the capture.
 
     Means:
-        Statements had another row count than in the capture, or the command tag does not match the
+        Row counts of statements differ from the capture, or a command tag does not match its
         command.
 
     Decided:

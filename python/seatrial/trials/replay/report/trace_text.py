@@ -201,7 +201,9 @@ def _reading_facts(reading: Reading) -> Iterator[str]:
     size = format_size(reading.trace_bytes)
     masked = ", masked" if reading.is_masked else ", with all literals and parameters as logged"
     ratio = (
-        f", {reading.trace_bytes / reading.log_bytes:.3f} of the log" if reading.log_bytes else ""
+        f", {format_share(reading.trace_bytes / reading.log_bytes)} of the log"
+        if reading.log_bytes
+        else ""
     )
     yield f"trace     {reading.trace}, {size}{ratio}{masked}"
 

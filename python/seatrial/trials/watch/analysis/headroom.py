@@ -294,6 +294,6 @@ def without_line(disks: Sequence[str], lines: Sequence[DiskLoadLine], results: s
     if not missing:
         return ""
     return (
-        f"No load line of {format_first(missing, _NAMED_MAX)} in {results}, so no headroom is "
+        f"{results} has no load line for {format_first(missing, _NAMED_MAX)}, so no headroom is "
         "shown: `seatrial loadline TARGET --p99 5ms` measures one."
     )

@@ -115,9 +115,10 @@ def replay(
 ) -> int:
     """Send the requests of the recording FILE to TARGET, in their order.
 
-    TARGET is a directory, file or block device, or `null`. At a speed, requests are sent at their
-    recorded times and latency counts from these; at `max`, each waits for as many completions as in
-    the recording. The result is a run like any other: show, compare and export it.
+    TARGET is a directory, file or block device, or `null`. With a speed factor, requests are sent
+    at their recorded times and latency counts from these; at `max`, each waits for as many
+    completions as in the recording. The result is a run like any other: show, compare and export
+    it.
     """
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
@@ -162,7 +163,7 @@ Examples:
   seatrial trace import io.log --format fio-iolog -o fio.rec
 
 \b
-docs/load.md lists the formats and what each of them does not know.
+docs/load.md lists the formats and what each does not contain.
 """
 
 STORE_EPILOG = """\b
@@ -254,7 +255,7 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
 
 
 @command.command(
-    "import", epilog=IMPORT_EPILOG, short_help="Make a recording of another program's trace."
+    "import", epilog=IMPORT_EPILOG, short_help="Convert another program's trace to a recording."
 )
 @click.argument("trace", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @click.option(
@@ -313,8 +314,8 @@ def store(*, recording: Path, label: str, results: Path) -> int:
 def study(*, recording: Path, output: Output) -> int:
     """Write a study that imitates the recording FILE, and list what it imitates.
 
-    Operations, sizes, the share of sequential requests, the working set and the rate. Without
-    --output the study is printed.
+    It imitates operations, sizes, the share of sequential requests, the working set and the rate.
+    Without --output the study is printed.
     """
     from seatrial.trials.watch.report.imitation_text import (  # noqa: PLC0415 - not for --help
         imitation_text,

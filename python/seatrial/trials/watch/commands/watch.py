@@ -37,9 +37,9 @@ Examples:
 
 \b
 As root, or with CAP_BPF and CAP_PERFMON, every request is counted in the kernel, with its time in
-the queue and at the device. Without, only the counters of each disk can be read: mean latencies, no
-percentiles. Nothing is written without --record; a recording is also stored as a run of the results
-file. See docs/watch.md and docs/recording.md.
+the queue and at the device. Otherwise only the counters of each disk can be read: mean latencies,
+no percentiles. Nothing is written without --record; a recording is also stored as a run of the
+results file. See docs/watch.md and docs/recording.md.
 """
 
 EVERY_S: Final = 1.0

@@ -77,7 +77,7 @@ COUNTERS: Final = Level(
 HISTOGRAMS: Final = Level(
     number=2,
     sees="every block request, counted in the kernel by device, operation, size and process",
-    lacks="no files: add --url for tables and indexes",
+    lacks="files are not known: add --url for tables and indexes",
     cost="about 1 µs per request: reads of 4 KiB from memory took 17 % longer (11 to 30 %)",
 )
 REQUESTS: Final = Level(

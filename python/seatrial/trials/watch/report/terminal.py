@@ -259,8 +259,8 @@ def all_loss_sentences(lost: Losses) -> Iterator[str]:
     if lost.unseen_share >= _UNSEEN_SHARE_SHOWN:
         share = f" ({format_share(lost.unseen_share)})" if lost.counted_bytes else ""
         yield (
-            f"{format_size(lost.unseen_bytes)}{share} that the disks "
-            "transferred by their own counters was not seen."
+            f"{format_size(lost.unseen_bytes)}{share} of the transfers "
+            "in the disks' own counters was not seen."
         )
     yield from loss_sentences(lost)
 

@@ -93,7 +93,11 @@ def _counts(overall: Overall) -> str:
 
 def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
     phrases = [compared_phrase(table, subject) for table, subject in tables_of(found)]
-    phrases += [f"noise {noise}" for table in found.tables if (noise := floor_phrase(table.floor))]
+    phrases += [
+        f"noise {noise}"
+        for table, subject in tables_of(found)
+        if (noise := floor_phrase(table.floor, subject))
+    ]
     if found.batches and not phrases:
         phrases.append(format_plural(len(found.batches), "batch", "batches"))
     if warnings:

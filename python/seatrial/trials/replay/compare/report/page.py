@@ -233,7 +233,7 @@ def _particulars(tables: Sequence[tuple[Table, Subject]]) -> dict[str, str]:
         facts[f"Before{kind}: {table.before.name}"] = side_phrase(table.before)
         facts[f"After{kind}: {table.after.name}"] = side_phrase(table.after)
         facts[f"Compared{kind}"] = compared_phrase(table, subject)
-        if noise := floor_phrase(table.floor):
+        if noise := floor_phrase(table.floor, subject):
             facts[f"Noise floor{kind}"] = noise
     return facts
 

@@ -24,6 +24,7 @@ from seatrial.trials.replay.compare.report.wording import (
     floor_phrase,
     seconds,
     side_phrase,
+    tables_of,
 )
 from seatrial.trials.replay.compare.verdict import (
     batch_answer_phrase,
@@ -51,8 +52,8 @@ def before_after_text(found: BeforeAfter, *, top: int) -> str:
     warnings += [warning for batch in found.batches for warning in batch.warnings]
     if warnings:
         blocks.append("\n".join(map(_marked, dict.fromkeys(warnings))))
-    for table in found.tables:
-        if floor := floor_phrase(table.floor):
+    for table, subject in tables_of(found):
+        if floor := floor_phrase(table.floor, subject):
             blocks.append(wrapped(f"Noise floor: {floor}."))
     blocks.append("\n".join(map(wrapped, found.verdict)))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
@@ -68,7 +69,7 @@ def _table_blocks(table: Table, top: int) -> Iterator[str]:
     if others and top:
         left = len(others) - top
         more = f"; {format_count(left)} more with --top or --json" if left > 0 else ""
-        title = f"Others by time before{more}"
+        title = f"Others, by total time before{more}"
         yield table_text(_changes(table, others[:top], title))
     work = _server(table, top)
     if work.rows:

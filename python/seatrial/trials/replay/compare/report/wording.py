@@ -111,23 +111,24 @@ def counts_phrase(overall: Overall, subject: Subject) -> str:
     return sentence
 
 
-def floor_phrase(floor: Floor | None) -> str:
-    """Return the noise floor and its source; empty if there is none.
+def floor_phrase(floor: Floor | None, subject: Subject) -> str:
+    """Return the noise floor of queries or pages and its source; empty if there is none.
 
     Halves of interleaved rounds are not reported: these rounds include their own noise.
     """
     if floor is None or floor.source == "halves":
         return ""
     source = {
-        "pair": f"from a second measurement of before ({floor.name})",
+        "pair": f"from {floor.name}, a second measurement of before",
         "usual": "from identical pgbench runs on a busy machine, as nothing more precise is known; "
         "a query's own variance is added",
     }[floor.source]
     if floor.source == "usual" and floor.halves_overall == floor.overall:
         source = "from the difference between the halves of one capture"
-    text = f"{_excess_text(floor.overall)} overall, {_excess_text(floor.query)} for a single one"
+    one = f"for a single {NOUNS[subject][0]}"
+    text = f"{_excess_text(floor.overall)} overall, {_excess_text(floor.query)} {one}"
     if floor.overall == floor.query:
-        text = f"{_excess_text(floor.overall)}, overall and for a single one"
+        text = f"{_excess_text(floor.overall)}, overall and {one}"
     return f"up to {text} ({source})"
 
 

@@ -119,7 +119,7 @@ function showCell(cell) {
     made.addEventListener('click', act);
     buttons.append(made);
   };
-  button('Show requests of this latency alone', () => view.setFilters(filters));
+  button('Show only requests with this latency', () => view.setFilters(filters));
   button('Zoom to this time', () => view.zoom(from - 2 * (to - from), to + 2 * (to - from)));
   button('Close', () => view.openCell(null));
   element.replaceChildren(

@@ -137,7 +137,7 @@ function drawFilters() {
     return chip;
   });
   const element = document.getElementById('filters');
-  element.replaceChildren(...(chips.length ? ['Shown are only requests with', ...chips] : []));
+  element.replaceChildren(...(chips.length ? ['Only requests with', ...chips, 'are shown'] : []));
 }
 
 function drawFigures() {

@@ -72,7 +72,7 @@ def test_nothing_is_requested_nothing_complains_and_nothing_is_cut_off(
 
 def test_ratios_stand_on_their_side_of_one(comparison: Visit):
     reported = texts_of(comparison, "pair-1-ratios")
-    assert "all 84 cells together" in " ".join(reported)
+    assert "all 84 tests together" in " ".join(reported)
     assert "1x" in reported
     places = comparison.page.evaluate(
         """() => {

@@ -28,7 +28,7 @@ def test_there_is_a_list_of_ratios_and_a_chart_of_both_sides():
 
 def test_the_list_begins_with_all_cells_and_falls_from_the_highest_ratio():
     view = FIGURES["pair-1-ratios"].views[0]
-    assert view.rows[0].label == "all 84 cells together"
+    assert view.rows[0].label == "all 84 tests together"
     assert list(view.rows[0].points) == ["higher"]
     ratios = [next(iter(row.points.values())).y for row in view.rows[1:]]
     assert ratios == sorted(ratios, reverse=True)

@@ -63,13 +63,13 @@ def test_a_run_of_very_many_cells_shows_less_and_says_so():
     document = read(page)
     reported = document.one(id="tables").text
     assert (
-        f"all percentiles and counts of {len(cells)} cells would make this page too large"
+        f"all percentiles and counts of {len(cells)} tests would make this page too large"
         in reported
     )
     heat = next(f for f in embedded(document)["figures"] if f["kind"] == "heat")
     kept = len(heat["views"])
     assert 0 < kept < len(cells)
-    assert any(note.startswith(f"{kept} of {len(cells)} cells are kept") for note in heat["notes"])
+    assert any(note.startswith(f"{kept} of {len(cells)} tests are kept") for note in heat["notes"])
 
 
 def test_a_run_of_the_article_s_size_shows_everything():

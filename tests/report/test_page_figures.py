@@ -280,7 +280,7 @@ def test_cells_beyond_the_bound_are_left_out_and_counted(monkeypatch: pytest.Mon
     [figure] = heat_figures(cells)
     assert [view.label for view in figure.views] == ["io: read 3 B, 1 thread",
                                                      "io: write 4 KiB, 1 thread"]  # fmt: skip
-    assert figure.notes[-1].startswith("2 of 4 cells are kept in this page")
+    assert figure.notes[-1].startswith("2 of 4 tests are kept in this page")
 
 
 def test_two_targets_are_two_views_and_one_of_both():

@@ -115,8 +115,8 @@ Examples:
 @output_option(
     "--output",
     "-o",
-    about="The file to write, with --all the directory; in seatrial-reports, next to the results "
-    "file, if not given.",
+    about="The file to write, with --all the directory; by default in seatrial-reports next to the "
+    "results file.",
     folder_if=lambda options: bool(options.get("every")),
 )
 @click.option(

@@ -331,7 +331,7 @@ def _refuse_overflow(document: Document, drafts: Sequence[Draft]) -> None:
         if max(requests, sum(each.transferred_bytes for each in results)) > STORED_MAX:
             raise UsageError(
                 seen=f"{document.path}: {key_of(draft)} has more than 2^63 requests or bytes",
-                cause="The file is damaged, or its figures have other units than it says",
+                cause="The file is damaged, or its figures are not in the units that it states",
                 next_step="Correct or remove that test",
             )
 

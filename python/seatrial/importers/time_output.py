@@ -63,7 +63,7 @@ def read_times(reported: str) -> list[BatchTime]:
     except OSError as error:
         raise UsageError(
             seen=f"{reported} cannot be read: {error.strerror}",
-            cause="It does not exist, or is a time in another form than 348m6.451s or 5:48:06",
+            cause="It does not exist, or is not a time such as 348m6.451s or 5:48:06",
             next_step="Specify a file with the output of `time`, or the time itself",
         ) from None
     found = [each for each in times_of(text) if each.real_s > 0]

@@ -329,7 +329,7 @@ def _overall_row(comparison: Comparison, figure: str, ratio: Estimate, cells: in
     answer = known.answer if known else "undecided"
     words = overall_answer(comparison, figure)
     return Row(
-        label=f"all {format_plural(cells, 'cell')} together",
+        label=f"all {format_plural(cells, 'test')} together",
         points={answer: _ratio_point(ratio, text)},
         remark=f"{text}: {words}" if known else text,
     )

@@ -82,7 +82,7 @@ def table_sections(
             id=f"table-{kind}",
             title=title,
             tables=plain_by_kind.get(kind, []),
-            cells=format_plural(len(by_kind[kind]), "cell"),
+            cells=format_plural(len(by_kind[kind]), "test"),
             percentiles=_PERCENTILES,
             rows=_rows(by_kind[kind]) if every_figure else None,
         )

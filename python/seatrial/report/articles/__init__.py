@@ -63,7 +63,7 @@ LINES_FILE: Final = "sql-replay-2008.csv"
 
 LINES_SOURCE: Final = (
     "Published: 'Your next XRaid may be an SSD', 15 December 2008 "
-    "(reference/sql-replay-2008.csv); 1,000,000 lines of logged SQL played to FrontBase with a "
+    "(reference/sql-replay-2008.csv); 1,000,000 lines of logged SQL replayed on FrontBase with a "
     "database of 40 GB, each measured once. The server, the log and the machine were other than "
     "here, so the figures stand next to each other for scale, not as a comparison; on the SSDs "
     "the size of the cache made no difference."

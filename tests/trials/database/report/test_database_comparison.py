@@ -70,6 +70,6 @@ def test_the_page_draws_ratios_of_tps_and_reports_the_settings():
     assert [view["label"] for view in figure["views"]] == ["tps", "Transaction p99"]
     assert figure["views"][0]["title"].startswith("tps of after: 2 higher")
     labels = [row["label"] for row in figure["views"][0]["rows"]]
-    assert labels == ["all 2 cells together", "10 clients", "40 clients"]
+    assert labels == ["all 2 tests together", "10 clients", "40 clients"]
     assert "setting full_page_writes" in document.one(id="pair-1-differences").text
     assert "IOPS" not in document.one("main").text

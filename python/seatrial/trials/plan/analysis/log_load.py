@@ -29,7 +29,7 @@ SHARE_MIN: Final = 0.01
 LACKS: Final = (
     "IOPS and throughput are not judged, as a log holds no block I/O. One measurement gives them: "
     "record the server's disk, `seatrial watch /dev/DISK --record FILE`, while it works or while "
-    "`seatrial sql replay` plays the log, and plan with that file. Or give means over the log: "
+    "`seatrial sql replay` replays the log, and plan with that file. Or give means over the log: "
     "--io reads=900,writes=100,size=8KiB."
 )
 

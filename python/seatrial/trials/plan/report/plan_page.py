@@ -54,7 +54,7 @@ def render(plan: StoragePlan, name: str, study_path: str = "") -> str:
             iter(separating_sentences(plan)),
             proof_sentence(plan, study_path)
             if plan.choices
-            else "Raise the budget, or lower the need",
+            else "Raise the budget, or lower the requirements",
         ),
     )
     tables = [choices_table(plan), _steps_table(plan)] if plan.choices else [_steps_table(plan)]

@@ -54,7 +54,7 @@ def replay_wrong_database(context: Context) -> list[Finding]:
         One error of SQLSTATE 3D000, 3F000, 42P01, 42703, 42883 or 42704 that the capture does not
         have at this statement; or, of at least 10 statements without a captured row count, more
         than half of UPDATE and DELETE, or more than 90 % of SELECT, without a row; or more than
-        half of at least 10 statements with another row count than in the capture. Critical.
+        half of at least 10 statements with a row count that differs from the capture. Critical.
 
     Do:
         Replay on a restore of the captured database to the time at which the capture began.

@@ -66,7 +66,7 @@ function breakdownTable(range, filters, by) {
     const name = Object.assign(document.createElement('th'), { scope: 'row' });
     const button = textElement('button', key);
     button.type = 'button';
-    button.title = 'Show these requests alone';
+    button.title = 'Show only these requests';
     button.addEventListener('click', () => view.filter(by, key));
     name.append(button);
     row.append(name, ...columns.map(([, text]) => textElement('td', text(sum))));

@@ -462,7 +462,8 @@ def _notes(views: Sequence[View], cells: int) -> list[str]:
     share = 2 ** (1 / ROWS_PER_DOUBLING) - 1
     notes = [
         "Colour: number of requests that completed then and took that long. Rounds follow one "
-        "after another. Shaded and marked: stalls, in which requests were pending and none completed.",
+        "after another. Shaded and marked: stalls, in which requests were pending and none "
+        "completed.",
         f"Coarsened for this page: a column is {width} wide; a row's upper edge is "
         f"{format_share(share)} above its lower one. The lines of median and 99th percentile are "
         "from the full counts, which the results file keeps.",

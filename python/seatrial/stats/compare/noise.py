@@ -182,8 +182,9 @@ class _Questions:
         of_mean = np.maximum(shares[0] + shares[1], 1e-30)
         of_parts = sum(s**2 / (n + more - 1) for s, n in zip(shares, self._rounds, strict=True))
         welch = of_mean**2 / np.maximum(of_parts, 1e-300)
-        fewest = np.minimum(*self._rounds) + more - 1
-        degrees = np.where(np.isclose(*self._rounds, rtol=1e-9), welch, fewest)  # Contrast.degrees
+        of_a, of_b = self._rounds
+        fewest = np.minimum(of_a, of_b) + more - 1
+        degrees = np.where(np.isclose(of_a, of_b, rtol=1e-9), welch, fewest)  # Contrast.degrees
         error = np.sqrt(of_mean)
         quantile = stdtrit(degrees, 1 - self._alpha / 2)
         half = np.maximum(quantile * error, self._resolution)

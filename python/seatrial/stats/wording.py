@@ -244,12 +244,12 @@ def format_value(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
     if half_width is not None and estimate.over == "timeline":
         half_width = max(half_width, _two_digits(estimate.value))
     for limit in limits:
-        if number := _told_from(limit, estimate.value, half_width):
+        if number := _in_unit_of(limit, estimate.value, half_width):
             return f"{number} {limit.unit}"
     return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
 
 
-def _told_from(limit: Threshold, value: float, half_width: float | None) -> str:
+def _in_unit_of(limit: Threshold, value: float, half_width: float | None) -> str:
     """Return a value in the unit of a limit that rounding would put it across; else empty.
 
     Next to a limit in MiB/s always: 60.7 MB/s seem to be more than ``>= 58``, and are not.

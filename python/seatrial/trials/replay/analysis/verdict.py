@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
 
 NO_CONNECTION: Final = "no_connection"
+COPY_DATA: Final = "copy_data"
 """The one reason to skip a statement that is a fault."""
 
 UNDEFINED: Final = ("3D000", "3F000", "42P01", "42703", "42883", "42704")
@@ -384,6 +385,17 @@ def order_may_help(record: ReplayRecord) -> bool:
     return record.sessions.captured > 1 and record.order.mode not in CONFLICT_ORDERS
 
 
+def copies_without_data(record: ReplayRecord) -> str:
+    """Return a sentence about rows that COPYs without data in the trace loaded; empty if none."""
+    count = record.total.skipped.get(COPY_DATA, 0)
+    if not count:
+        return ""
+    return (
+        f"{format_plural(count, 'COPY', 'COPYs')} {_were(count)} skipped, without data in the "
+        "trace: rows that they loaded are missing in any order"
+    )
+
+
 def is_schema_error(sqlstate: str) -> bool:
     """Return whether an error code is of a statement that does not match the schema."""
     return sqlstate.startswith(SCHEMA_ERROR_CLASS) and sqlstate != PRIVILEGE
@@ -483,11 +495,12 @@ def _other_content(record: ReplayRecord) -> Iterator[Fault]:
     content = record.content
     if content is None or content.against != CAPTURE or not content.different:
         return
-    first = (
-        "Replay with '--order key', which keeps the order of all conflicting statements"
-        if order_may_help(record)
-        else "Check that nothing wrote to the captured database after the end of the capture"
-    )
+    if lost := copies_without_data(record):
+        first = lost
+    elif order_may_help(record):
+        first = "Replay with '--order key', which keeps the order of all conflicting statements"
+    else:
+        first = "Check that nothing wrote to the captured database after the end of the capture"
     yield Fault(
         kind="other_content",
         sentence=content_sentence(content),

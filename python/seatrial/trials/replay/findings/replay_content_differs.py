@@ -11,7 +11,7 @@ from seatrial.results.replay import CAPTURE, ReplayContent, ReplayIds, ReplayRec
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.ids import capture_helps, content_sentence, reference_text
-from seatrial.trials.replay.analysis.verdict import order_may_help
+from seatrial.trials.replay.analysis.verdict import copies_without_data, order_may_help
 from seatrial.trials.replay.findings.replaying import Affected, lowered, worst_cell
 
 _CAUSE: Final = (
@@ -94,7 +94,9 @@ def replay_content_differs(context: Context) -> list[Finding]:
 
 def _next(record: ReplayRecord, content: ReplayContent) -> str:
     first = ""
-    if order_may_help(record):
+    if content.against == CAPTURE and (lost := copies_without_data(record)):
+        first = f"{lost}. "
+    elif order_may_help(record):
         first = "Replay with '--order key', which keeps the order of all conflicting statements. "
     elif content.against == CAPTURE:
         first = "Check that nothing wrote to the captured database after the end of the capture. "

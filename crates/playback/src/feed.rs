@@ -17,7 +17,6 @@ use std::thread::JoinHandle;
 use rustix::fd::OwnedFd;
 use seatrial_gauge::cache;
 use seatrial_sqltext::lexer::class::Class;
-use seatrial_trace::captured::Skip;
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::drive::usage::Processor;
@@ -25,6 +24,8 @@ use super::item::{Item, Skipped};
 use super::order::object_access::{AccessSet, ObjectAccess};
 use super::order::scan::Scan;
 use super::rewrite::binder::{Binder, IdBindings};
+use super::rules::Ruling;
+use super::rules::session_objects::ObjectChange;
 use super::survey::{SessionSurvey, Survey, ends_in_commit, ends_transaction};
 
 /// Limit for buffered statements with their texts, in addition to the allowance of each session.
@@ -67,6 +68,8 @@ pub struct PendingStatement {
     pub item: Item,
     /// Why it is not to be sent; None if it is.
     pub skipped: Option<Skipped>,
+    /// What it changes of its session's objects.
+    pub changes: Vec<ObjectChange>,
     /// Whether others wait for it in the order of commits.
     pub commits: bool,
     /// Whether it is the last of its session.
@@ -104,12 +107,13 @@ impl PendingStatement {
         let access_set = self.access_set.known.capacity() * size_of::<ObjectAccess>();
         let texts = item.sql.capacity() + item.prepared.capacity() + parameters;
         let ids = self.ids.as_ref().map_or(0, |bound| bound.memory_bytes());
-        size_of::<PendingStatement>() + texts + slots + access_set + ids
+        let changes = self.changes.capacity() * size_of::<ObjectChange>();
+        size_of::<PendingStatement>() + texts + slots + access_set + ids + changes
     }
 }
 
 /// Decides whether a statement is sent.
-pub type Rule = Box<dyn FnMut(&Item) -> Option<Skipped> + Send>;
+pub type Rule = Box<dyn FnMut(&Item) -> Ruling + Send>;
 
 /// Processing of a statement in the reader.
 pub struct Stages {
@@ -461,23 +465,20 @@ fn prepare(
     let mut pending = room.unwrap_or_default();
     fill(&mut pending.item, number, traced);
     let is_later = until_us.is_some_and(|until_us| pending.item.start_us > until_us);
-    pending.skipped = if unplayed.is_some() {
-        *unplayed
-    } else if is_later {
-        Some(Skipped::AfterUntil)
-    } else {
-        unlogged(traced.statement.skip).or_else(|| rule(&pending.item))
+    let later = is_later.then_some(Skipped::AfterUntil);
+    let skipped = unplayed.or(later).or_else(|| traced.statement.skip.map(Skipped::Unlogged));
+    let ruling = match skipped {
+        Some(_) => Ruling { skipped, ..Ruling::default() },
+        None => rule(&pending.item),
     };
+    pending.skipped = ruling.skipped;
+    pending.changes = ruling.changes;
     pending.commits = pending.skipped.is_none() && commits(&pending.item, traced.text);
     pending.ends = ends_transaction((traced.class, traced.statements), traced.text);
     pending.is_last = *left == 0;
     pending.access_set.clear();
     pending.ids = None;
     pending
-}
-
-fn unlogged(skip: Option<Skip>) -> Option<Skipped> {
-    skip.map(Skipped::Unlogged)
 }
 
 /// Whether it may change what others see, according to its text.
@@ -549,7 +550,7 @@ mod tests {
         write_trace(&path, statements);
         let trace = TraceReader::open(&path).unwrap();
         let survey = Survey::of(&trace, &[], None, None).unwrap();
-        let rule: Rule = Box::new(|_| None);
+        let rule: Rule = Box::new(|_| Ruling::default());
         let stages = Stages { until_us: None, rule, scan: None, binder: None };
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let feed = Feed::start(&path, &survey, 1, stages, wake).unwrap();

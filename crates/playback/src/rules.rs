@@ -44,8 +44,17 @@ use seatrial_sqltext::lexer::token::Kind;
 use seatrial_sqltext::lexer::verb::Verb;
 
 use super::item::{Item, Skipped, UNSAFE_OPERATIONS, UnsafeOperation};
-use session_objects::SessionObjects;
+use session_objects::{ObjectChange, SessionObjects};
 use statement::StatementAnalysis;
+
+/// The outcome of the rules for a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ruling {
+    /// Why it is not sent; None if it is.
+    pub skipped: Option<Skipped>,
+    /// What it changes of its session's objects, if it is sent and succeeds.
+    pub changes: Vec<ObjectChange>,
+}
 
 /// First words of statements that are harmless if writing is allowed, unless they contain a
 /// suspicious word.
@@ -129,17 +138,23 @@ impl Rules {
         Ok(Rules { read_only, allowed })
     }
 
-    /// Returns why a statement is not sent; None if it is. To be called for the statements of a
-    /// session in their order; `objects` is the session's. It may be called long before, and then
-    /// assumes that what was sent succeeded: see [`Rules::rule_after_error`].
-    pub fn rule(&self, item: &Item, objects: &mut SessionObjects) -> Option<Skipped> {
+    /// Returns whether a statement is sent. To be called for the statements of a session in their
+    /// order; `objects` is the session's. It may be called long before, and then assumes that what
+    /// was sent succeeded: see [`Rules::rule_after_error`].
+    pub fn rule(&self, item: &Item, objects: &mut SessionObjects) -> Ruling {
+        let ruling = self.ruling(item, objects);
+        objects.apply(item, &ruling);
+        ruling
+    }
+
+    fn ruling(&self, item: &Item, objects: &SessionObjects) -> Ruling {
         if !self.read_only && objects.is_empty() && (is_bare(&item.sql) || is_plain(&item.sql)) {
-            return None;
+            return Ruling::default();
         }
         let mut analysis = StatementAnalysis::new(objects, item);
         analysis.text(&item.sql);
         let found = analysis.finish();
-        let why = if objects.is_in_skipped_transaction(item) {
+        let skipped = if objects.is_in_skipped_transaction(item) {
             Some(Skipped::Dependent)
         } else if let Some(operation) = found.operations.first_beyond(self.allowed) {
             Some(Skipped::Refused(operation))
@@ -149,15 +164,14 @@ impl Rules {
             let lacks = found.lacks || (self.read_only && found.is_after_write);
             lacks.then_some(Skipped::Dependent)
         };
-        objects.apply(item, found.effects, why.is_none());
-        why
+        Ruling { skipped, changes: found.effects }
     }
 
     /// Returns the rule right before a statement is sent, for a session in which one has failed
-    /// since it began: it is then uncertain whether what it made exists, and a DROP of a temporary
-    /// table that was never made would remove another one of that name.
-    pub fn rule_after_error(&self, item: &Item) -> Option<Skipped> {
-        self.rule(item, &mut SessionObjects::default())
+    /// since it began: a DROP of a temporary table that was never made would remove another one of
+    /// that name. `certain` has what the session's [answers](SessionObjects::answered) made certain.
+    pub fn rule_after_error(&self, item: &Item, certain: &SessionObjects) -> Option<Skipped> {
+        self.ruling(item, certain).skipped
     }
 }
 

@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::feed::PendingStatement;
 use crate::order::OrderPosition;
 use crate::pace::PreviousStatement;
+use crate::rules::session_objects::SessionObjects;
 
 /// Statements for which a session keeps room.
 const ROOM_KEPT: usize = 16;
@@ -121,6 +122,8 @@ pub struct Player {
     pub waived_id_wait: Option<u64>,
     /// Whether one of its statements has failed: objects that it had created may not exist.
     pub has_failed: bool,
+    /// The temporary objects that it has for certain.
+    pub certain_objects: SessionObjects,
     /// Since when the server refuses connections for it.
     pub refused_ns: Option<u64>,
 }

@@ -190,7 +190,11 @@ impl PlaybackLoop {
             let (columns, rows) = IdSlots::keeps(bindings);
             peer.connection.keep(columns, rows);
         }
-        let refused = player.has_failed.then(|| self.rules.rule_after_error(item)).flatten();
+        let refused = if player.has_failed {
+            self.rules.rule_after_error(item, &player.certain_objects)
+        } else {
+            None
+        };
         let sending = match refused {
             Some(why) => SendOutcome::Impossible(why),
             None => peer.connection.send(item, &mut self.out),
@@ -305,6 +309,7 @@ impl PlaybackLoop {
             ended_ns: now_ns,
         });
         player.has_failed |= answer.error.is_some();
+        player.certain_objects.answered(item, &queued.pending.changes, &answer);
         player.ready_ns = now_ns;
         player.ready_by = DelayCause::Session;
         self.accounting.ended(now_ns, answer.error.is_none());

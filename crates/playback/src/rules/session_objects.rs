@@ -3,6 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use seatrial_pgwire::answer::{Answer, TransactionStatus};
+
+use super::Ruling;
 use crate::item::Item;
 
 /// Limit for the names of each kind. Further ones are judged without it: a temporary table like any
@@ -41,6 +44,8 @@ pub enum ObjectChange {
 struct TemporaryObject {
     transaction: u64,
     until_end: bool,
+    /// Its transaction was committed, according to an answer.
+    is_committed: bool,
 }
 
 /// The temporary objects that a played session certainly has, and the tables, cursors and prepared
@@ -103,8 +108,9 @@ impl SessionObjects {
     }
 
     /// Applies the changes of a statement, which is sent or skipped.
-    pub fn apply(&mut self, item: &Item, effects: Vec<ObjectChange>, is_sent: bool) {
-        let is_open = effects.iter().fold(false, |is_open, effect| match effect {
+    pub fn apply(&mut self, item: &Item, ruling: &Ruling) {
+        let is_sent = ruling.skipped.is_none();
+        let is_open = ruling.changes.iter().fold(false, |is_open, effect| match effect {
             ObjectChange::Begins => true,
             ObjectChange::Ends => false,
             _ => is_open,
@@ -112,38 +118,60 @@ impl SessionObjects {
         if !is_sent && is_open {
             self.skipped_transaction = item.transaction;
         }
-        for effect in effects {
+        for change in &ruling.changes {
             if is_sent {
-                self.done(item, effect);
+                self.done(item, change);
             } else {
-                self.not_done(effect);
+                self.not_done(change);
             }
         }
     }
 
-    fn done(&mut self, item: &Item, effect: ObjectChange) {
-        match effect {
+    /// Applies the changes of a statement that was answered: what remains exists for certain. A
+    /// text that failed may have executed a part of its commands.
+    pub fn answered(&mut self, item: &Item, changes: &[ObjectChange], answer: &Answer) {
+        let has_failed = answer.error.is_some();
+        for change in changes {
+            if !has_failed || !matches!(change, ObjectChange::Makes { .. }) {
+                self.done(item, change);
+            }
+        }
+        // The server's transaction can be longer than the captured one, if a COMMIT was skipped.
+        if has_failed || changes.contains(&ObjectChange::RollsBack) {
+            self.temporary.retain(|_, made| made.is_committed);
+        }
+        if answer.status == TransactionStatus::Idle {
+            self.temporary.values_mut().for_each(|made| made.is_committed = true);
+        }
+    }
+
+    fn done(&mut self, item: &Item, change: &ObjectChange) {
+        match change {
             ObjectChange::Makes { name, until_end } => {
-                self.absent_tables.remove(&name);
+                self.absent_tables.remove(name);
                 if self.temporary.len() < NAMES_MAX {
-                    let transaction = item.transaction;
-                    self.temporary.insert(name, TemporaryObject { transaction, until_end });
+                    let made = TemporaryObject {
+                        transaction: item.transaction,
+                        until_end: *until_end,
+                        is_committed: false,
+                    };
+                    self.temporary.insert(name.clone(), made);
                 }
             }
             ObjectChange::Drops(name) => {
-                self.temporary.remove(&name);
+                self.temporary.remove(name);
             }
             ObjectChange::Discards { all } => {
                 self.temporary.clear();
-                if all {
+                if *all {
                     self.absent_prepared.clear();
                 }
             }
             ObjectChange::Prepares(name) => {
-                self.absent_prepared.remove(&name);
+                self.absent_prepared.remove(name);
             }
             ObjectChange::Declares(name) => {
-                self.absent_cursors.remove(&name);
+                self.absent_cursors.remove(name);
             }
             ObjectChange::RollsBack => self
                 .temporary
@@ -153,21 +181,21 @@ impl SessionObjects {
         }
     }
 
-    fn not_done(&mut self, effect: ObjectChange) {
-        let note = |names: &mut HashSet<Vec<u8>>, name| {
+    fn not_done(&mut self, change: &ObjectChange) {
+        let note = |names: &mut HashSet<Vec<u8>>, name: &Vec<u8>| {
             if names.len() < NAMES_MAX {
-                names.insert(name);
+                names.insert(name.clone());
             }
         };
-        match effect {
+        match change {
             ObjectChange::Makes { name, .. } => note(&mut self.absent_tables, name),
             ObjectChange::Drops(name) => {
-                self.absent_tables.remove(&name);
+                self.absent_tables.remove(name);
             }
             ObjectChange::Prepares(name) => note(&mut self.absent_prepared, name),
             ObjectChange::Declares(name) => note(&mut self.absent_cursors, name),
             ObjectChange::Deallocates(Some(name)) => {
-                self.absent_prepared.remove(&name);
+                self.absent_prepared.remove(name);
             }
             ObjectChange::Deallocates(None) => self.absent_prepared.clear(),
             _ => {}

@@ -1,6 +1,7 @@
 //! Statements in both directions: what is refused, and what only looks like it.
 
 use proptest::prelude::*;
+use seatrial_pgwire::answer::{Answer, ServerError, TransactionStatus};
 use seatrial_sqltext::lexer::class::Class;
 
 use super::*;
@@ -9,6 +10,7 @@ use super::*;
 struct RulesUnderTest {
     rules: Rules,
     objects: SessionObjects,
+    certain: SessionObjects,
     number: u64,
 }
 
@@ -16,7 +18,8 @@ impl RulesUnderTest {
     fn new(read_only: bool, allow: &[&str]) -> RulesUnderTest {
         let allow: Vec<String> = allow.iter().map(|&name| name.to_owned()).collect();
         let rules = Rules::new(read_only, &allow).unwrap();
-        RulesUnderTest { rules, objects: SessionObjects::default(), number: 0 }
+        let (objects, certain) = (SessionObjects::default(), SessionObjects::default());
+        RulesUnderTest { rules, objects, certain, number: 0 }
     }
 
     fn item(&mut self, transaction: u64, sql: &str) -> Item {
@@ -33,7 +36,22 @@ impl RulesUnderTest {
 
     fn plays(&mut self, transaction: u64, sql: &str) -> Option<Skipped> {
         let item = self.item(transaction, sql);
-        self.rules.rule(&item, &mut self.objects)
+        self.rules.rule(&item, &mut self.objects).skipped
+    }
+
+    /// Sends a statement, and applies its answer to what is certain.
+    fn answered(&mut self, transaction: u64, sql: &str, status: TransactionStatus, fails: bool) {
+        let item = self.item(transaction, sql);
+        let ruling = self.rules.rule(&item, &mut self.objects);
+        assert_eq!(ruling.skipped, None, "{sql}");
+        let error = ServerError { sqlstate: *b"XX000", message: String::new() };
+        let answer = Answer { error: fails.then_some(error), status, ..Answer::default() };
+        self.certain.answered(&item, &ruling.changes, &answer);
+    }
+
+    fn after_error(&mut self, transaction: u64, sql: &str) -> Option<Skipped> {
+        let item = self.item(transaction, sql);
+        self.rules.rule_after_error(&item, &self.certain)
     }
 }
 
@@ -43,6 +61,36 @@ fn rule(read_only: bool, sql: &str) -> Option<Skipped> {
 
 fn refused(operation: UnsafeOperation) -> Option<Skipped> {
     Some(Skipped::Refused(operation))
+}
+
+/// After an error a temporary object exists for certain if its statement succeeded, and its
+/// transaction was committed or has had no error.
+#[test]
+fn after_an_error_what_succeeded_is_certain() {
+    use TransactionStatus::{Active, Failed, Idle};
+
+    let drop = refused(UnsafeOperation::Ddl);
+    let mut played = RulesUnderTest::new(false, &[]);
+    played.answered(0, "selec 1", Idle, true);
+    played.answered(0, "create temp table t (a int)", Idle, false);
+    played.answered(1, "begin", Active, false);
+    played.answered(1, "create temp table u (a int)", Active, false);
+    assert_eq!(played.after_error(1, "truncate t, u"), None);
+    played.answered(1, "select 1 / 0", Failed, true);
+    // The COMMIT of a transaction that failed rolls back.
+    played.answered(1, "commit", Idle, false);
+    assert_eq!(played.after_error(0, "truncate u"), drop);
+    assert_eq!(played.after_error(0, "truncate t"), None);
+    // A COMMIT was skipped: the server's transaction includes the next of the capture.
+    played.answered(2, "begin", Active, false);
+    played.answered(2, "create temp table v (a int)", Active, false);
+    played.answered(3, "begin", Active, false);
+    assert_eq!(played.after_error(3, "drop table v"), None);
+    played.answered(3, "rollback", Idle, false);
+    assert_eq!(played.after_error(0, "drop table v"), drop);
+    // It may have failed after the DROP was committed.
+    played.answered(0, "drop table t; commit; selec 1", Idle, true);
+    assert_eq!(played.after_error(0, "drop table t"), drop);
 }
 
 #[test]
@@ -281,9 +329,9 @@ fn a_setting_may_be_a_parameter() {
     let mut played = RulesUnderTest::new(true, &[]);
     let mut item = played.item(0, "select set_config($1, $2, false)");
     item.parameters = ["default_transaction_READ_ONLY", "off"].map(|v| Some(v.into())).to_vec();
-    assert_eq!(played.rules.rule(&item, &mut played.objects), Some(Skipped::Writes));
+    assert_eq!(played.rules.rule(&item, &mut played.objects).skipped, Some(Skipped::Writes));
     item.parameters = ["work_mem", "1MB"].map(|value| Some(value.into())).to_vec();
-    assert_eq!(played.rules.rule(&item, &mut played.objects), None);
+    assert_eq!(played.rules.rule(&item, &mut played.objects).skipped, None);
 }
 
 #[test]
@@ -336,10 +384,9 @@ fn objects_that_may_no_longer_be_temporary_are_refused() {
     until_end.plays(1, "commit");
     assert_eq!(until_end.plays(0, "truncate t"), drop);
     let mut failed = RulesUnderTest::new(false, &[]);
-    failed.plays(0, "create temp table t (a int)");
-    let dropped = failed.item(0, "drop table t");
-    assert_eq!(failed.rules.rule_after_error(&dropped), drop);
-    assert_eq!(failed.rules.rule(&dropped, &mut failed.objects), None);
+    failed.answered(0, "create temp table t (a int)", TransactionStatus::Idle, true);
+    assert_eq!(failed.after_error(0, "drop table t"), drop);
+    assert_eq!(failed.plays(0, "drop table t"), None);
     let mut perhaps = RulesUnderTest::new(false, &[]);
     perhaps.plays(0, "do $$ begin if false then create temp table t (a int); end if; end $$");
     assert_eq!(perhaps.plays(0, "drop table t"), drop);
@@ -446,7 +493,7 @@ mod any_text {
             let sql = words.join(" ");
             let mut thorough = RulesUnderTest::new(read_only, &[]);
             let item = thorough.item(1, &sql);
-            let why = thorough.rules.rule(&item, &mut thorough.objects);
+            let why = thorough.rules.rule(&item, &mut thorough.objects).skipped;
             if is_plain(sql.as_bytes()) && !read_only {
                 let objects = SessionObjects::default();
                 let mut analysis = StatementAnalysis::new(&objects, &item);

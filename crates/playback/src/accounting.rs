@@ -244,6 +244,17 @@ impl StatementAccounting {
         self.stall_watch.sent(at_ns);
     }
 
+    /// Whether no statement was answered for so long before a time that it may be a stall.
+    #[inline]
+    pub fn is_gap(&self, at_ns: u64) -> bool {
+        self.stall_watch.is_gap(at_ns)
+    }
+
+    /// No answer was expected until a time.
+    pub fn expect_gap(&mut self, until_ns: u64) {
+        self.stall_watch.expect_gap(until_ns);
+    }
+
     /// Counts that a statement was answered. The answer itself is
     /// [counted](StatementAccounting::answered) later, in the order of the answers.
     #[inline]

@@ -3,10 +3,15 @@
 use seatrial_gauge::{Histogram, STALLS_MAX, keep_longest};
 
 use super::accounting::{DelayCause, Times};
+use super::item::Item;
 use super::played::{Lag, Stall, TimelineSlice};
 
 /// A lag above this is late.
 const LATE_NS: u64 = 1_000_000;
+
+/// A statement is overdue after this many times its captured duration; as many median latencies are
+/// normal in the finding `stall`.
+const OVERDUE_FACTOR: u64 = 4;
 
 /// Maximum slices of a playback's timeline; beyond it, each becomes twice as long.
 const MOMENTS_MAX: usize = 2_048;
@@ -257,6 +262,28 @@ impl Slice {
     }
 }
 
+/// When the first of the open statements is overdue, given each with the time at which it was sent;
+/// the maximum if none will be.
+///
+/// One is overdue after [`OVERDUE_FACTOR`] times its captured duration. If that is unknown, a
+/// statement that is open alone may just be a long one; of several at least one is taken to be
+/// short, unless they ended with an error in the capture, such as that of a timeout.
+pub fn overdue_ns<'a>(open: impl Iterator<Item = (u64, &'a Item)>) -> u64 {
+    let mut overdue_ns = u64::MAX;
+    // The times of the first two statements of unknown duration.
+    let mut unknown_ns = [u64::MAX; 2];
+    for (sent_ns, item) in open {
+        if let Some(duration_us) = item.duration_us {
+            let usual_ns = duration_us.saturating_mul(1_000 * OVERDUE_FACTOR);
+            overdue_ns = overdue_ns.min(sent_ns.saturating_add(usual_ns));
+        } else if item.error.is_none() {
+            let [first, second] = unknown_ns;
+            unknown_ns = [first.min(sent_ns), second.min(first.max(sent_ns))];
+        }
+    }
+    overdue_ns.min(unknown_ns[1])
+}
+
 /// Times in which statements were open and none was answered.
 #[derive(Debug)]
 pub struct StallWatch {
@@ -283,12 +310,22 @@ impl StallWatch {
         self.open += 1;
     }
 
+    /// Whether the gap until a time is long enough for a stall.
+    #[inline]
+    pub fn is_gap(&self, at_ns: u64) -> bool {
+        at_ns.saturating_sub(self.since_ns) >= self.threshold_ns && self.open > 0
+    }
+
+    /// The current gap is expected until a time.
+    pub fn expect_gap(&mut self, until_ns: u64) {
+        self.since_ns = self.since_ns.max(until_ns);
+    }
+
     /// Records that a statement was answered or given up.
     #[inline]
     pub fn ended(&mut self, at_ns: u64) {
-        let length_ns = at_ns.saturating_sub(self.since_ns);
-        if length_ns >= self.threshold_ns && self.open > 0 {
-            self.note(length_ns);
+        if self.is_gap(at_ns) {
+            self.note(at_ns - self.since_ns);
         }
         self.since_ns = self.since_ns.max(at_ns);
         self.open = self.open.saturating_sub(1);
@@ -386,6 +423,29 @@ mod tests {
         let expected =
             stalls.map(|(start_ns, length_ns, depth)| Stall { start_ns, length_ns, depth });
         assert_eq!(stall_watch.finish(), (expected.to_vec(), 0));
+    }
+
+    #[test]
+    fn a_long_statement_is_expected_to_take_long() {
+        let overdue_ns = |durations: &[Option<u64>]| {
+            let item = |&duration_us: &_| Item { duration_us, ..Item::default() };
+            let items: Vec<Item> = durations.iter().map(item).collect();
+            super::overdue_ns((10..).zip(&items))
+        };
+        assert_eq!(overdue_ns(&[Some(5_000_000)]), 10 + 20_000 * MS_NS);
+        assert_eq!(overdue_ns(&[Some(5_000_000), Some(1)]), 11 + 4_000);
+        assert_eq!(overdue_ns(&[None]), u64::MAX);
+        assert_eq!(overdue_ns(&[None, Some(5_000_000)]), 11 + 20_000 * MS_NS);
+        assert_eq!(overdue_ns(&[None, None, None]), 11);
+        let cancelled = Item { error: Some(*b"57014"), ..Item::default() };
+        assert_eq!(super::overdue_ns([(10, &cancelled), (11, &cancelled)].into_iter()), u64::MAX);
+        let mut stall_watch = StallWatch::new(100);
+        stall_watch.sent(1_000);
+        assert!(!stall_watch.is_gap(1_099) && stall_watch.is_gap(1_100));
+        stall_watch.expect_gap(1_200);
+        stall_watch.ended(1_350);
+        let stalls = stall_watch.finish().0;
+        assert_eq!((stalls[0].start_ns, stalls[0].length_ns, stalls.len()), (1_200, 150, 1));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::feed::{PendingStatement, REUSED_BYTES_MAX};
 use crate::item::Skipped;
 use crate::pace::PreviousStatement;
 use crate::rewrite::id_slots::IdSlots;
+use crate::timing::overdue_ns;
 
 /// Capacity that the send buffer keeps.
 const OUT_BYTES_MAX: usize = 1 << 20;
@@ -296,6 +297,7 @@ impl PlaybackLoop {
             return self.give_up(session);
         }
         let now_ns = self.now_ns();
+        self.expect_gap(now_ns);
         let player = &mut self.players[session];
         self.counts.may_wait -= usize::from(player.may_wait());
         let Some(mut times) = player.open.take() else { return };
@@ -325,9 +327,21 @@ impl PlaybackLoop {
         }
     }
 
+    /// Where no statement was answered for long, that was expected until the first was overdue.
+    fn expect_gap(&mut self, now_ns: u64) {
+        if self.accounting.is_gap(now_ns) {
+            let open = self.players.iter().filter_map(|player| {
+                let times = player.open.as_ref()?;
+                Some((times.sent_ns, &player.queue.front()?.pending.item))
+            });
+            self.accounting.expect_gap(overdue_ns(open).min(now_ns));
+        }
+    }
+
     /// A statement in progress will never be answered.
     pub(super) fn give_up(&mut self, session: usize) {
         let ended_ns = self.now_ns();
+        self.expect_gap(ended_ns);
         let player = &mut self.players[session];
         self.counts.may_wait -= usize::from(player.may_wait());
         let Some(times) = player.open.take() else { return };

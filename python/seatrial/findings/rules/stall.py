@@ -56,7 +56,10 @@ def stall(context: Context) -> list[Finding]:
     Decided:
         Longer than the study's threshold (default 50 ms; 500 ms for a database) *and* longer than 4
         times the median service time of the test over all rounds, or of the outstanding kinds of
-        requests if all of these are slower; shorter gaps are `slow_device`.
+        requests if all of these are slower; shorter gaps are `slow_device`. In a replay a gap
+        counts from when the first open statement is overdue: after 4 times its duration in the
+        capture. A statement whose duration the capture lacks is no stall as long as it is open
+        alone.
         A stall begins and ends at completions or starts of requests, not at the times of polling.
         Critical from 1 s, unless caused by the generator or a CPU quota; warning from 0.2 s, or if
         stalls took more than 1 % of the total time; otherwise note.

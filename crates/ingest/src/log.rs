@@ -287,8 +287,9 @@ pub fn read_files<S: Sink>(
         _ => blocks::read(&mut files, blocks, &mut assembler)?,
     };
     assembler.finish().map_err(ReadError::Sink)?;
-    let mut notes =
-        prefixes.first().map(|prefix| notes_of_prefix(prefix, source)).unwrap_or_default();
+    let is_one = assembler.session_count() <= 1;
+    let first = prefixes.first();
+    let mut notes = first.map(|prefix| notes_of_prefix(prefix, source, is_one)).unwrap_or_default();
     notes.extend((is_raw && source == SessionSource::Single).then(note_of_raw_sql));
     notes.extend(notes_of_zones(&warnings.zones));
     notes.extend(warnings.overlap.map(note_of_overlap));
@@ -304,10 +305,14 @@ pub fn read_files<S: Sink>(
 }
 
 /// Notes about missing fields of a prefix.
-fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource) -> Vec<String> {
+fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource, is_one: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !prefix.has_session() {
         let outcome = match source {
+            SessionSource::Single if !is_one => {
+                "a session ends where user or database change; --sessions N splits the log into N \
+                 streams"
+            }
             SessionSource::Single => {
                 "all statements are of one; --sessions N splits it into N streams"
             }

@@ -222,6 +222,10 @@ impl<'s, S: Sink> Assembler<'s, S> {
     #[cold]
     fn connection(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let kind = record.message.kind;
+        if !record.origin.has_session() {
+            // Which session it is of is unknown.
+            return Ok(());
+        }
         if kind == MessageKind::Received {
             // The previous owner of the process number has ended.
             if let SessionMatch::Open(slot) | SessionMatch::Replaced(slot) =

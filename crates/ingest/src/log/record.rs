@@ -91,6 +91,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether the log shows which session it is of.
+    #[inline]
+    pub fn has_session(&self) -> bool {
+        self.key() != 0
+    }
+
     /// Identifies the session: start and process, or the process alone.
     #[inline]
     pub fn key(&self) -> u64 {

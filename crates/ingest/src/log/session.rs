@@ -147,7 +147,8 @@ impl OpenSession {
         let differs = |known: &[u8], stated: &[u8]| {
             !known.is_empty() && !stated.is_empty() && known != stated
         };
-        (origin.session_line != 0 && origin.session_line <= self.last_line)
+        let is_counted = origin.has_session() && origin.session_line != 0;
+        (is_counted && origin.session_line <= self.last_line)
             || differs(&self.session.user, origin.user.of(bytes))
             || differs(&self.session.database, origin.database.of(bytes))
     }

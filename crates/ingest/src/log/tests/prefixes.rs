@@ -188,3 +188,21 @@ fn a_prefix_that_lacks_something_is_reported() {
     assert!(reading.notes[0].contains("no time"), "{:?}", reading.notes);
     assert_eq!((reading.span, reading.files[0].is_guessed), (None, false));
 }
+
+#[test]
+fn connections_of_unknown_sessions_end_no_session() {
+    let log = "2026-11-21 12:00:00.001 UTC a@b LOG:  statement: begin
+2026-11-21 12:00:00.002 UTC a@b LOG:  connection authorized: user=a database=b
+2026-11-21 12:00:00.003 UTC a@b LOG:  statement: commit
+2026-11-21 12:00:00.004 UTC a@b LOG:  disconnection: session time: 0:00:00.006 user=a database=b
+2026-11-21 12:00:00.005 UTC a@b LOG:  statement: select 1
+";
+    let (sink, reading) = Logs::one(log).prefix("%m %q%u@%d ").read();
+    let sessions: Vec<u32> = sink.statements.iter().map(|one| one.session).collect();
+    assert_eq!((sessions, reading.sessions), (vec![0, 0, 0], 1));
+    assert!(reading.notes[0].contains("all statements are of one"), "{:?}", reading.notes);
+    let other = format!("{log}2026-11-21 12:00:00.006 UTC a@c LOG:  statement: select 1\n");
+    let (_, reading) = Logs::one(&other).prefix("%m %q%u@%d ").read();
+    assert_eq!(reading.sessions, 2);
+    assert!(!reading.notes[0].contains("all statements"), "{:?}", reading.notes);
+}

@@ -102,12 +102,15 @@ fn take<S: Sink>(
             Entry::Statement(packed_statement) => {
                 let (prepared, rest) = bytes.split_at(packed_statement.prepared_bytes);
                 let (sql, rest) = rest.split_at(packed_statement.sql_bytes);
+                let types_bytes = packed_statement.types_bytes;
+                let (types, rest) = rest.split_at(types_bytes.unwrap_or(0));
                 bytes = unpack(rest, packed_statement.parameters, parameters);
                 let returned = packed_statement.fields.returned.as_ref();
                 let returned = returned.map(|packed| unpack_rows(packed, &mut bytes));
                 let returned = returned.as_ref();
                 let fields = statement(packed_statement, prepared, sql, parameters);
-                sink.statement(&Statement { returned, ..fields })?;
+                let parameter_types = types_bytes.map(|_| types);
+                sink.statement(&Statement { returned, parameter_types, ..fields })?;
             }
         }
     }
@@ -130,6 +133,7 @@ fn statement<'a>(
         prepared,
         sql,
         parameters,
+        parameter_types: None,
         transaction: fields.transaction,
         rows: fields.rows,
         tag: fields.tag.as_ref().map(Tag::words),

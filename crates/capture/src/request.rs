@@ -13,6 +13,9 @@ use super::stream::Message;
 /// Sequence functions, whose results are kept.
 const OF_SEQUENCES: [&str; 4] = ["nextval", "currval", "lastval", "setval"];
 
+/// The first number of a type that is not built in (`FirstNormalObjectId`).
+const OWN_OIDS_MIN: u32 = 16_384;
+
 /// Replaces a text that is too long to be read.
 const SHOWN_BYTES: usize = 8 << 10;
 
@@ -72,6 +75,8 @@ pub struct Prepared {
     pub text: Text,
     /// Types of its parameters; 0 where unknown.
     pub types: RefCell<Vec<u32>>,
+    /// The types that the client declared, as the trace has them.
+    pub declared_types: Vec<u8>,
     /// Its result columns, if its rows are kept and the client requested them.
     pub columns: RefCell<Rc<[Column]>>,
 }
@@ -144,8 +149,9 @@ impl Prepared {
     fn of(name: &[u8], rest: &[u8], is_cut: bool) -> Prepared {
         let (sql, rest) = messages::text(rest);
         let oids = rest.get(2..).unwrap_or(&[]).chunks_exact(4);
-        let types = oids.map(|oid| messages::number(oid).unwrap_or(0) as u32).collect();
+        let types: Vec<u32> = oids.map(|oid| messages::number(oid).unwrap_or(0) as u32).collect();
         Prepared {
+            declared_types: portable(&types),
             name: named(name),
             text: Text::of(sql, is_cut),
             types: RefCell::new(types),
@@ -161,6 +167,13 @@ pub fn named(name: &[u8]) -> Vec<u8> {
     let mut own = Vec::with_capacity(name.len().max(1));
     own.extend_from_slice(name);
     own
+}
+
+/// Numbers of types, separated by spaces. Those of a database's own types are others in another
+/// database, and are 0.
+fn portable(types: &[u32]) -> Vec<u8> {
+    let number = |&oid: &u32| if oid < OWN_OIDS_MIN { oid } else { 0 }.to_string();
+    types.iter().map(number).collect::<Vec<String>>().join(" ").into_bytes()
 }
 
 /// Parses a `ParameterDescription`.

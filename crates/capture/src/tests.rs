@@ -193,16 +193,16 @@ fn panic_at_one_statement_keeps_the_others() {
     let (batches, received) = channel();
     let mut queue = TraceQueue::new(batches, Arc::default());
     queue.begin_session(&Session::default());
-    queue.statement(fields(1), b"", b"select 1", |_| (0, None));
+    queue.statement(fields(1), b"", b"select 1", None, |_| (0, None));
     let fails =
         |_: &mut Vec<u8>| -> (usize, Option<seatrial_trace::captured::Skip>) { panic!("a defect") };
     let failed = catch_unwind(AssertUnwindSafe(|| {
-        queue.statement(fields(2), b"name", b"select 2", fails);
+        queue.statement(fields(2), b"name", b"select 2", Some(b"23 0"), fails);
     }));
     assert!(failed.is_err());
-    queue.statement(fields(3), b"", b"select 3", |_| (0, None));
+    queue.statement(fields(3), b"", b"select 3", None, |_| (0, None));
     queue.flush();
-    queue.statement(fields(4), b"", b"select 4", |_| (0, None));
+    queue.statement(fields(4), b"", b"select 4", None, |_| (0, None));
     queue.flush();
     let bytes: Vec<Vec<u8>> = received.try_iter().map(|batch| batch.bytes).collect();
     assert_eq!(bytes, [&b"select 1select 3"[..], b"select 4"]);
@@ -251,7 +251,7 @@ fn slow_writer_does_not_delay_forwarding() {
     let sql = vec![b'x'; 1 << 20];
     let count = 3 * (QUEUE_BYTES_MAX >> 20) as u64;
     for number in 0..count {
-        queue.statement(fields(number as i64), b"", &sql, |_| (0, None));
+        queue.statement(fields(number as i64), b"", &sql, None, |_| (0, None));
     }
     queue.flush();
     let queued = shared.queued_bytes.load(Ordering::Relaxed);
@@ -263,7 +263,7 @@ fn slow_writer_does_not_delay_forwarding() {
     // When it has caught up, it goes on.
     let taken: usize = received.try_iter().map(|batch| batch.queued_bytes).sum();
     shared.queued_bytes.fetch_sub(taken, Ordering::Relaxed);
-    queue.statement(fields(0), b"", &sql, |_| (0, None));
+    queue.statement(fields(0), b"", &sql, None, |_| (0, None));
     assert_eq!(queue.counted.statements, kept + 1);
 }
 
@@ -277,7 +277,7 @@ fn checkpoint_survives_a_full_disk() {
     let shared = Arc::<Shared>::default();
     let mut queue = TraceQueue::new(batches, shared.clone());
     queue.begin_session(&Session::default());
-    queue.statement(fields(5), b"", b"select 1", |_| (0, None));
+    queue.statement(fields(5), b"", b"select 1", None, |_| (0, None));
     queue.flush();
     let origin = |_: &_, _| -> CaptureOrigin {
         let spec =
@@ -298,13 +298,14 @@ fn checkpoint_survives_a_full_disk() {
             StatementFields { session: SessionId(9), ..fields(6) },
             b"",
             b"select 2",
+            None,
             |_| (0, None),
         );
         queue.flush();
         recorder.join().unwrap()
     });
     assert!(recording.is_err() && shared.has_failed.load(Ordering::Relaxed));
-    queue.statement(fields(7), b"", b"select 3", |_| (0, None));
+    queue.statement(fields(7), b"", b"select 3", None, |_| (0, None));
     assert_eq!(queue.counted.writer_behind, 1);
     let trace = seatrial_trace::checkpoint::recover(&path).unwrap();
     assert_eq!(trace.counts().statements, 1);

@@ -42,13 +42,14 @@ pub enum Entry {
 }
 
 /// A statement without its texts, which are in the batch's bytes in sequence: the prepared name,
-/// the text, each parameter after its length (4 bytes, [`NULL`] for NULL), and returned rows, whose
-/// bytes are left out of their own structure.
+/// the text, the declared types, each parameter after its length (4 bytes, [`NULL`] for NULL), and
+/// returned rows, whose bytes are left out of their own structure.
 #[derive(Debug)]
 pub struct PackedStatement {
     pub fields: StatementFields,
     pub prepared_bytes: usize,
     pub sql_bytes: usize,
+    pub types_bytes: Option<usize>,
     pub parameters: usize,
 }
 
@@ -178,6 +179,7 @@ impl TraceQueue {
         mut fields: StatementFields,
         prepared: &[u8],
         sql: &[u8],
+        types: Option<&[u8]>,
         put: impl FnOnce(&mut Vec<u8>) -> (usize, Option<Skip>),
     ) {
         if !self.has_room(prepared.len() + sql.len()) {
@@ -189,6 +191,7 @@ impl TraceQueue {
         self.batch.bytes.truncate(self.packed_bytes);
         self.batch.bytes.extend_from_slice(prepared);
         self.batch.bytes.extend_from_slice(sql);
+        self.batch.bytes.extend_from_slice(types.unwrap_or_default());
         let (parameters, skip) = put(&mut self.batch.bytes);
         fields.skip = fields.skip.or(skip);
         if let Some(returned) = &mut fields.returned {
@@ -199,8 +202,13 @@ impl TraceQueue {
         }
         let end_us = fields.start_us.saturating_add_unsigned(fields.duration_us.unwrap_or(0));
         self.counted.statement(fields.skip, fields.start_us, end_us);
-        let (prepared_bytes, sql_bytes) = (prepared.len(), sql.len());
-        let packed_statement = PackedStatement { fields, prepared_bytes, sql_bytes, parameters };
+        let packed_statement = PackedStatement {
+            fields,
+            prepared_bytes: prepared.len(),
+            sql_bytes: sql.len(),
+            types_bytes: types.map(<[u8]>::len),
+            parameters,
+        };
         self.push(Entry::Statement(packed_statement));
     }
 

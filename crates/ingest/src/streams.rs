@@ -153,6 +153,7 @@ impl<'s, S: Sink> StreamSplitter<'s, S> {
                 session: SessionId(placement.stream as u32),
                 start_us: self.time_us(now),
                 duration_us: None,
+                parameter_types: None,
                 reported_meanwhile: None,
                 protocol: buffered.protocol,
                 prepared: &buffered.prepared,

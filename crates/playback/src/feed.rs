@@ -105,7 +105,8 @@ impl PendingStatement {
         let parameters = item.parameters.iter().map(parameter).sum::<usize>();
         let slots = item.parameters.capacity() * size_of::<Option<Vec<u8>>>();
         let access_set = self.access_set.known.capacity() * size_of::<ObjectAccess>();
-        let texts = item.sql.capacity() + item.prepared.capacity() + parameters;
+        let types = item.parameter_types.as_ref().map_or(0, Vec::capacity);
+        let texts = item.sql.capacity() + item.prepared.capacity() + parameters + types;
         let ids = self.ids.as_ref().map_or(0, |bound| bound.memory_bytes());
         let changes = self.changes.capacity() * size_of::<ObjectChange>();
         size_of::<PendingStatement>() + texts + slots + access_set + ids + changes
@@ -494,6 +495,7 @@ fn fill(item: &mut Item, number: u64, traced: &Traced<'_>) {
     let statement = &traced.statement;
     copy(&mut item.prepared, statement.prepared);
     copy(&mut item.sql, statement.sql);
+    item.parameter_types = statement.parameter_types.map(<[u8]>::to_vec);
     item.parameters.resize(statement.parameters.len(), None);
     for (kept, value) in item.parameters.iter_mut().zip(statement.parameters) {
         match (kept, value) {

@@ -19,6 +19,8 @@ pub struct Item {
     pub sql: Vec<u8>,
     /// The parameters in order, as text; None is NULL.
     pub parameters: Vec<Option<Vec<u8>>>,
+    /// The types that the client declared for them, as the trace has them; None if unknown.
+    pub parameter_types: Option<Vec<u8>>,
     /// Which transaction of its session, from 1; 0 outside of any block.
     pub transaction: u64,
     pub class: Class,

@@ -20,6 +20,7 @@ impl Extent {
         let returned = statement.returned.map_or(&[][..], |returned| &returned.rows);
         let text_bytes = statement.prepared.len()
             + statement.sql.len()
+            + statement.parameter_types.map_or(0, <[u8]>::len)
             + statement.tag.map_or(0, <[u8]>::len)
             + parameters.chain(returned.iter().flatten().flatten()).map(Vec::len).sum::<usize>();
         Extent { rows: 1, text_bytes }
@@ -53,6 +54,7 @@ struct BatchedStatement {
     prepared_bytes: u32,
     sql_bytes: u32,
     parameters: u32,
+    types_bytes: Option<u32>,
     transaction: u64,
     rows: Option<u64>,
     tag_bytes: Option<u32>,
@@ -95,6 +97,7 @@ impl Batch {
             self.parameters_bytes.push(parameter.as_ref().map_or(NULL, |one| one.len() as u32));
             self.text.extend_from_slice(parameter.as_deref().unwrap_or_default());
         }
+        self.text.extend_from_slice(statement.parameter_types.unwrap_or_default());
         self.text.extend_from_slice(statement.tag.unwrap_or_default());
         self.statements.push(BatchedStatement {
             session: statement.session,
@@ -105,6 +108,7 @@ impl Batch {
             prepared_bytes: statement.prepared.len() as u32,
             sql_bytes: statement.sql.len() as u32,
             parameters: statement.parameters.len() as u32,
+            types_bytes: statement.parameter_types.map(|types| types.len() as u32),
             transaction: statement.transaction,
             rows: statement.rows,
             tag_bytes: statement.tag.map(|tag| tag.len() as u32),
@@ -138,6 +142,7 @@ impl Batch {
                 prepared,
                 sql,
                 parameters: &parameters,
+                parameter_types: batched.types_bytes.map(|bytes| next(&mut text, bytes)),
                 transaction: batched.transaction,
                 rows: batched.rows,
                 tag: batched.tag_bytes.map(|bytes| next(&mut text, bytes)),

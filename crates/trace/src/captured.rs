@@ -125,6 +125,9 @@ pub struct Statement<'a> {
     pub sql: &'a [u8],
     /// The parameters in order, as text; None is NULL.
     pub parameters: &'a [Option<Vec<u8>>],
+    /// The types that the client declared: their numbers (`pg_type.oid`), separated by spaces, 0 if
+    /// the server infers it; empty if it declared none. None if that is not known, as from a log.
+    pub parameter_types: Option<&'a [u8]>,
     /// Which transaction of its session, from 1; 0 for a statement outside of any block.
     pub transaction: u64,
     /// Rows that it returned or changed; None if not in the log.

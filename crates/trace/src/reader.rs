@@ -309,6 +309,8 @@ struct StatementCells {
     tag: Option<Cells<ByteArrayType>>,
     /// None in a trace of version 1 or 2.
     reported_meanwhile: Option<Cells<Int64Type>>,
+    /// None in a trace before version 4.
+    parameter_types: Option<Cells<ByteArrayType>>,
 }
 
 /// Those that are left out where only figures are wanted.
@@ -360,6 +362,11 @@ impl StatementCells {
             } else {
                 Some(number(Column::ReportedMeanwhile, PRESENT_OPTIONAL)?)
             },
+            parameter_types: if group.num_columns() <= Column::ParameterTypes as usize {
+                None
+            } else {
+                Some(text(Column::ParameterTypes, PRESENT_OPTIONAL)?)
+            },
         })
     }
 
@@ -378,7 +385,7 @@ impl StatementCells {
         }
         let texts =
             [&mut self.protocol, &mut self.text, &mut self.class, &mut self.error, &mut self.skip];
-        for column in texts.into_iter().chain(&mut self.tag) {
+        for column in texts.into_iter().chain(&mut self.tag).chain(&mut self.parameter_types) {
             column.fill(rows)?;
         }
         let Some(sql) = &mut self.sql else { return Ok(()) };
@@ -398,6 +405,8 @@ impl StatementCells {
             None => &[],
         };
         let tag = self.tag.as_mut().map(Cells::optional).transpose()?.flatten();
+        let parameter_types =
+            self.parameter_types.as_mut().map(Cells::optional).transpose()?.flatten();
         let reported_meanwhile =
             self.reported_meanwhile.as_mut().map(Cells::optional).transpose()?;
         let skip = self.skip.optional()?.map(|name| known(schema::named(&SKIPS, name.data())));
@@ -413,6 +422,7 @@ impl StatementCells {
                 prepared,
                 sql: text,
                 parameters,
+                parameter_types: parameter_types.map(ByteArray::data),
                 transaction: *self.transaction.required()? as u64,
                 rows: self.rows.optional()?.map(|&rows| rows as u64),
                 tag: tag.map(ByteArray::data),

@@ -205,6 +205,7 @@ pub struct StatementRows {
     returned_columns: ListColumn,
     returned_values: ListColumn,
     reported_meanwhile: OptionalColumn<i64>,
+    parameter_types: OptionalColumn<u32>,
     forms: Texts,
     names: Texts,
     fingerprints: Vec<(Fingerprint, ByteArray)>,
@@ -274,6 +275,7 @@ impl StatementRows {
             value.as_ref().map(|value| put_value(value, bytes)).is_some()
         });
         self.reported_meanwhile.push(statement.reported_meanwhile.map(|count| count as i64));
+        self.parameter_types.push(statement.parameter_types.map(|types| self.names.number(types)));
     }
 
     /// Writes all rows as a row group, and forgets them. Forms are kept for the next row group as
@@ -310,6 +312,9 @@ impl StatementRows {
         self.returned_values.write(group, PARAMETER)?;
         let OptionalColumn { values, levels } = &self.reported_meanwhile;
         put::<Int64Type, _>(group, values, levels)?;
+        let types =
+            |row: usize| self.names.texts[self.parameter_types.values[row] as usize].clone();
+        put_each(group, (&self.parameter_types.levels, PRESENT_OPTIONAL), types)?;
         Ok(self.clear())
     }
 
@@ -347,6 +352,7 @@ impl StatementRows {
         self.skip.clear();
         self.tag.clear();
         self.reported_meanwhile.clear();
+        self.parameter_types.clear();
         let is_kept = self.kept_bytes() < super::schema::TEXT_BYTES_MAX / 4;
         if !is_kept {
             self.forms.clear();

@@ -9,11 +9,11 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 use crate::captured::{Protocol, Skip};
 
 /// Version of what is described here.
-pub const VERSION: &str = "3";
+pub const VERSION: &str = "4";
 
 /// Versions that can be read. The first has no tags and no returned values, the second has no
-/// `told_meanwhile`.
-pub const VERSIONS: [&str; 3] = ["1", "2", VERSION];
+/// `told_meanwhile`, the third has no `parameter_types`.
+pub const VERSIONS: [&str; 4] = ["1", "2", "3", VERSION];
 
 /// Metadata: the version.
 pub const VERSION_KEY: &str = "seatrial.trace.version";
@@ -85,6 +85,11 @@ const SINCE_3: &str = "
     optional int64 told_meanwhile (INTEGER(64,false));
 ";
 
+/// The column that version 4 added: numbers of types, separated by spaces.
+const SINCE_4: &str = "
+    optional binary parameter_types (STRING);
+";
+
 /// Columns by their position in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -117,13 +122,14 @@ pub enum Column {
     ReturnedColumns,
     ReturnedValues,
     ReportedMeanwhile,
+    ParameterTypes,
 }
 
 /// Columns of a session, which come first.
 pub const SESSION_COLUMNS: usize = 7;
 
 /// Columns of a statement, which come behind them.
-pub const STATEMENT_COLUMNS: usize = 20;
+pub const STATEMENT_COLUMNS: usize = 21;
 
 /// Columns that grow or waver by little from row to row.
 const DELTAS: [&str; 8] = [
@@ -152,8 +158,9 @@ const VALUES: [&str; 4] = [
 /// Never, as a test shows; what is parsed is a constant.
 pub fn schema(version: &str) -> Result<TypePtr, ParquetError> {
     let since_2 = if version == VERSIONS[0] { "" } else { SINCE_2 };
-    let since_3 = if version == VERSION { SINCE_3 } else { "" };
-    parse_message_type(&format!("{MESSAGE}{since_2}{since_3}}}}}")).map(TypePtr::new)
+    let since_3 = if VERSIONS[..2].contains(&version) { "" } else { SINCE_3 };
+    let since_4 = if version == VERSION { SINCE_4 } else { "" };
+    parse_message_type(&format!("{MESSAGE}{since_2}{since_3}{since_4}}}}}")).map(TypePtr::new)
 }
 
 /// How the columns are written. Statistics would contain literals in clear, so only the columns

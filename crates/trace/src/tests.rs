@@ -25,6 +25,7 @@ pub struct Owned {
     pub prepared: Vec<u8>,
     pub sql: Vec<u8>,
     pub parameters: Vec<Option<Vec<u8>>>,
+    pub parameter_types: Option<Vec<u8>>,
     pub transaction: u64,
     pub rows: Option<u64>,
     pub tag: Option<Vec<u8>>,
@@ -45,6 +46,7 @@ impl Owned {
             prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
             parameters: Vec::new(),
+            parameter_types: None,
             transaction: 0,
             rows: None,
             tag: None,
@@ -64,6 +66,7 @@ impl Owned {
             prepared: &self.prepared,
             sql: &self.sql,
             parameters: &self.parameters,
+            parameter_types: self.parameter_types.as_deref(),
             transaction: self.transaction,
             rows: self.rows,
             tag: self.tag.as_deref(),
@@ -83,6 +86,7 @@ impl Owned {
             prepared: statement.prepared.to_vec(),
             sql: statement.sql.to_vec(),
             parameters: statement.parameters.to_vec(),
+            parameter_types: statement.parameter_types.map(<[u8]>::to_vec),
             transaction: statement.transaction,
             rows: statement.rows,
             tag: statement.tag.map(<[u8]>::to_vec),
@@ -145,7 +149,11 @@ fn any_statement() -> impl Strategy<Value = Owned> {
     );
     let figures = (0u32..5, any::<i64>(), any::<Option<u64>>(), any::<u64>(), any::<Option<u64>>());
     let error = proptest::option::of(Just(*b"40P01"));
-    let answer = (proptest::option::of("[A-Z]{0,9}"), proptest::option::of(any_returned()));
+    let answer = (
+        proptest::option::of("[A-Z]{0,9}"),
+        proptest::option::of(any_returned()),
+        proptest::option::of("[0-9 ]{0,9}"),
+    );
     (figures, 0usize..3, "[a-z]{0,3}", sql_like(), parameters, answer, error, skip).prop_map(
         |(figures, protocol, prepared, sql, parameters, answer, error, skip)| Owned {
             session: figures.0,
@@ -160,6 +168,7 @@ fn any_statement() -> impl Strategy<Value = Owned> {
             rows: figures.4,
             tag: answer.0.map(String::into_bytes),
             returned: answer.1,
+            parameter_types: answer.2.map(String::into_bytes),
             error,
             skip: skip.map(|skip| schema::SKIPS[skip].0),
         },
@@ -205,6 +214,7 @@ fn lengths_beyond_their_page_do_not_panic() {
 fn traces_of_earlier_versions_are_read() {
     is_still_read(include_str!("tests/fixtures/version-1.hex"));
     is_still_read(include_str!("tests/fixtures/version-2.hex"));
+    is_still_read(include_str!("tests/fixtures/version-3.hex"));
 }
 
 fn is_still_read(hex: &str) {
@@ -220,6 +230,7 @@ fn is_still_read(hex: &str) {
     assert_eq!(statements[0].parameters, [Some(b"7".to_vec())]);
     assert_eq!(statements[1].sql, b"UPDATE t SET a = 'y' WHERE id = 4711");
     assert!(statements.iter().all(|read| read.tag.is_none() && read.returned.is_none()));
+    assert!(statements.iter().all(|read| read.parameter_types.is_none()));
     let mut figures = trace.statements(Columns::Figures);
     assert_eq!(figures.next_statement().unwrap().unwrap().statement.duration_us, Some(1_000));
 }

@@ -184,6 +184,9 @@ fn prepared_statements_keep_their_names_and_types() {
     assert_eq!(first.parameters, [Some("5".to_owned()), None]);
     assert_eq!(first.fields.protocol, Protocol::Extended);
     assert_eq!(second.fields.skip, Some(Skip::BinaryParameters));
+    // The number of a database's own type means nothing elsewhere.
+    let types = [first.types.as_deref(), second.types.as_deref()];
+    assert_eq!(types, [Some("23 0"), Some("0")]);
     assert_eq!(followed.queue.counted.executable, 1);
 }
 

@@ -226,19 +226,21 @@ impl Follower {
             fields.skip = fields.skip.or(Some(Skip::OtherEncoding));
         }
         match &finished.execution {
-            Execution::Query(text) => queue.statement(fields, b"", &text.sql, |_| (0, None)),
+            Execution::Query(text) => queue.statement(fields, b"", &text.sql, None, |_| (0, None)),
             Execution::Parsed(prepared) => {
-                queue.statement(fields, &prepared.name, &prepared.text.sql, |_| (0, None));
+                let types = Some(&prepared.declared_types[..]);
+                queue.statement(fields, &prepared.name, &prepared.text.sql, types, |_| (0, None));
             }
             Execution::Bound { prepared, bound, .. } => {
                 let put = |out: &mut Vec<u8>| put_parameters(prepared, bound, is_foreign, out);
-                queue.statement(fields, &prepared.name, &prepared.text.sql, put);
+                let types = Some(&prepared.declared_types[..]);
+                queue.statement(fields, &prepared.name, &prepared.text.sql, types, put);
             }
             Execution::Call(function) => {
                 let sql = format!("fastpath function call: (OID {function})");
-                queue.statement(fields, b"", sql.as_bytes(), |_| (0, None));
+                queue.statement(fields, b"", sql.as_bytes(), None, |_| (0, None));
             }
-            Execution::Unknown => queue.statement(fields, b"", b"", |_| (0, None)),
+            Execution::Unknown => queue.statement(fields, b"", b"", None, |_| (0, None)),
         }
     }
 

@@ -472,6 +472,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             session,
             start_us,
             duration_us: draft.duration_us,
+            parameter_types: None,
             reported_meanwhile: draft
                 .reported_at_start
                 .map(|reported_at_start| reported - reported_at_start),

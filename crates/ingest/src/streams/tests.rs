@@ -52,6 +52,7 @@ fn statement(sql: &str, transaction: u64) -> Statement<'_> {
         session: SessionId(0),
         start_us: 0,
         duration_us: None,
+        parameter_types: None,
         reported_meanwhile: None,
         protocol: Protocol::Simple,
         prepared: b"",

@@ -1,8 +1,8 @@
 //! The prepared statements of a connection.
 //!
-//! What a session has parsed is identified by its name, with a hash of its text: a trace may
-//! contain a million of them. At most [`NAMES_MAX`], the last used, are kept on the server: logs do
-//! not show when a client closes one, and some clients never reuse a name.
+//! What a session has parsed is identified by its name, with a hash of its text and its declared
+//! types: a trace may contain a million of them. At most [`NAMES_MAX`], the last used, are kept on
+//! the server: logs do not show when a client closes one, and some clients never reuse a name.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub const NAMES_MAX: usize = 1_024;
 
 #[derive(Clone, Copy, Debug)]
 struct PreparedStatement {
-    /// Hash of its text; None if the server's may be another, or missing.
+    /// Hash of its text and types; None if the server's may be another, or missing.
     text: Option<u64>,
     used: u64,
 }
@@ -73,7 +73,7 @@ impl Prepared {
         }
         self.name.extend_from_slice(&item.prepared);
         self.uses += 1;
-        let text = self.statements.hasher().hash_one(item.sql.as_slice());
+        let text = self.statements.hasher().hash_one((&item.sql, &item.parameter_types));
         match self.statements.get_mut(&*item.prepared) {
             Some(statement) if statement.text == Some(text) => {
                 statement.used = self.uses;
@@ -139,6 +139,9 @@ impl Prepared {
 }
 
 fn parse(item: &Item, out: &mut Vec<u8>) {
-    let types = types::types(&item.sql, &item.parameters);
+    let types = match &item.parameter_types {
+        Some(declared) => types::declared(declared),
+        None => types::types(&item.sql, &item.parameters),
+    };
     messages::parse(out, &item.prepared, &item.sql, &types);
 }

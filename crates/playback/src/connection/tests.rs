@@ -245,6 +245,25 @@ fn uninferable_types_are_sent() {
 }
 
 #[test]
+fn declared_types_are_sent_and_tell_statements_apart() {
+    let mut connection = connected();
+    let typed =
+        |types: &str| Item { parameter_types: Some(types.into()), ..named("n", "select $1") };
+    let parse = |types: &[u8]| from_server(b'P', &[b"n\0select $1\0", types].concat());
+    let mut out = Vec::new();
+    connection.send(&typed("1700 0"), &mut out);
+    assert!(out.starts_with(&parse(b"\0\x02\0\0\x06\xa4\0\0\0\0")));
+    let mut connection = connected();
+    out.clear();
+    connection.send(&typed(""), &mut out);
+    assert!(out.starts_with(&parse(b"\0\0")), "nothing is guessed");
+    let mut connection = connected();
+    executed(&mut connection, &typed("1700"), "PBDES");
+    executed(&mut connection, &typed("1700"), "BDES");
+    executed(&mut connection, &typed("20"), "CPBDES");
+}
+
+#[test]
 fn named_statement_is_parsed_once_per_text() {
     let mut connection = connected();
     executed(&mut connection, &named("a", "select 1"), "PBDES");

@@ -1,12 +1,13 @@
 //! Types of parameters that a server cannot infer.
 //!
-//! A log does not contain the types that a client gave its parameters. Almost always the server
+//! A log does not contain the types that a client gave its parameters; a capture on the wire does.
+//! Almost always the server
 //! infers them: in `a = $1`, that of `a`. In `$1 is null`, and as an argument of a function with an
 //! argument of any type, it cannot, and refuses the statement (42P18); yet clients that specify all
 //! types (pgjdbc, and everything based on it) often write `$1 is null or a = $2`. Such a parameter
 //! gets a type here: text suffices for IS NULL and for functions that convert it to text. Where it
 //! matters, a parameter whose value is an integer is a bigint, and any other a text. That is a
-//! guess; if it is wrong, the server reports an error, which counts as new.
+//! guess; if it is wrong, the server reports an error, which counts as new, or plans otherwise.
 
 use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::token::{Kind, Token};
@@ -46,6 +47,12 @@ enum ParameterUse {
     Text,
     /// The type is unknown, and matters.
     Value,
+}
+
+/// The types that the captured client declared, as the trace has them.
+pub fn declared(types: &[u8]) -> Vec<u32> {
+    let number = |one: &[u8]| std::str::from_utf8(one).ok()?.parse().ok();
+    types.split(|&byte| byte == b' ').filter_map(number).collect()
 }
 
 /// The types to specify, in the order of the parameters; 0 for inferred ones.

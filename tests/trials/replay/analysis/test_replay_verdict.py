@@ -328,7 +328,8 @@ def test_rows_of_copies_without_data_are_missing_in_any_order():
     classes["copy"] = ReplayAccount(captured=32, ok=0, failed=0, skipped={"copy_data": 32})
     record = record_of(content=DIFFERS, classes=classes, sessions=replace(SESSIONS, captured=2))
     verdict = judge(record).faults[0].next
-    assert "32 COPYs" in verdict and "--order" not in verdict
+    assert "32 COPYs" in verdict
+    assert "--order" not in verdict
 
 
 def test_rounds_that_leave_other_rows_are_no_fault():

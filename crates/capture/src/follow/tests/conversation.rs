@@ -24,6 +24,7 @@ pub struct Statement {
     pub fields: StatementFields,
     pub prepared: String,
     pub sql: String,
+    pub types: Option<String>,
     pub parameters: Vec<Option<String>>,
     pub returned: Option<Box<Returned>>,
 }
@@ -163,12 +164,13 @@ fn statement(packed: PackedStatement, bytes: &mut &[u8]) -> Statement {
         text(taken)
     };
     let (prepared, sql) = (take(packed.prepared_bytes), take(packed.sql_bytes));
+    let types = packed.types_bytes.map(&mut take);
     let mut parameters = Vec::new();
     *bytes = recorder::unpack(bytes, packed.parameters, &mut parameters);
     let parameters = parameters.iter().map(|one| one.as_deref().map(text)).collect();
     let fields = packed.fields;
     let returned = fields.returned.as_ref().map(|packed| Box::new(unpack_rows(packed, bytes)));
-    Statement { fields, prepared, sql, parameters, returned }
+    Statement { fields, prepared, sql, types, parameters, returned }
 }
 
 /// Follows a conversation in pieces of at most the given size; each piece takes 10 us.

@@ -290,6 +290,7 @@ fn check_streams(kept: &RecordedSink, streams: usize) {
             session: SessionId(0),
             start_us: statement.start_us,
             duration_us: None,
+            parameter_types: None,
             reported_meanwhile: None,
             protocol: statement.protocol,
             prepared: &[],

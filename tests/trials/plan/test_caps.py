@@ -182,7 +182,7 @@ def test_a_volume_that_merges_counts_a_random_request_as_a_unit(step_bytes: int,
     load = demand_of_recording(recorded, "x")
     (bytes_cap,) = (
         each
-        for each in caps.report_with_load(volume, load, provisioned, None, None).caps
+        for each in caps.report_with_load(volume, [load], provisioned, None, None).caps
         if each.quantity == "throughput"
     )
     assert bytes_cap.load_per_s == pytest.approx(40 * 2**20 * share, rel=0.1)
@@ -235,7 +235,7 @@ def test_a_run_that_its_control_group_stalled_is_not_within_every_limit():
         per_s=600, origin="limit of the control group",
     )  # fmt: skip
     load = constant_demand("measured", 0, 325, 8192)
-    found = caps.report_with_load([group], load, None, None, None)
+    found = caps.report_with_load([group], [load], None, None, None)
     assert "within every limit" in verdict_line(found)
     line = verdict_line(msgspec.structs.replace(found, throttled=47))
     assert "within" not in line
@@ -379,6 +379,8 @@ def test_each_limit_counts_the_test_that_loads_it_most():
     assert found.binding[0].subject == "control group"
     assert "8 KiB, 8 threads" in found.load
     assert ["1 MiB" in load for load in loads_of(found).values()] == [False, True]
+    probe = sample_of(cell_of(kind="loadline"), completed=30_000, latency_ns=MS_NS)
+    assert len(demands_of_samples(run_of(), [*tests, probe])) == 2, "a load line tries rates"
     assert "1,000 IOPS" in most_bytes(demands)[1]
     assert not most_bytes(demands[:1])[1]
 

@@ -162,6 +162,7 @@ def _named_source(what: str, results: Path) -> _Source:
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - likewise
+    from seatrial.topic import topic_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis import measured_caps  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
         demands_of,
@@ -179,8 +180,9 @@ def _named_source(what: str, results: Path) -> _Source:
         rules = [*measured_caps.array_rules(fingerprint)]
         return _Source([], measured_caps.caps_of_groups(fingerprint), rules)
     source = load_source(what, results)
+    has_load = any(topic_of(each.cell).in_rounds for each in source.samples)
     return _Source(
-        demands=demands_of_samples(source.run, source.samples),
+        demands=demands_of_samples(source.run, source.samples) if has_load else [],
         caps=measured_caps.caps_of_run(summarise(source.run, source.samples)),
         rules=[*measured_caps.array_rules(source.run.fingerprint_before)],
         throttled=measured_caps.throttled_stalls(source.samples),

@@ -16,7 +16,7 @@ from seatrial.lazy import np
 from seatrial.stats.cell_estimates import entries_needed
 from seatrial.stats.wording import format_count, format_first, format_identity
 from seatrial.study.units import parse_size_bytes
-from seatrial.topic import without_preparation
+from seatrial.topic import topic_of, without_preparation
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
 from seatrial.trials.replay.commands.read import temporary_trace
@@ -199,12 +199,13 @@ def demands_of_samples(run: Run, samples: Sequence[Sample]) -> list[Demand]:
     """Return the load of each test: that of its disks, or else its own reads and writes.
 
     A recording is one test, with all its devices and operations. A test that only prepares others
-    counts only if there is nothing else.
+    counts only if there is nothing else. The rates that a load line tries are no load: it searches
+    for one that is too high.
 
     Raises:
         UsageError: when no sample has any.
     """
-    own = without_preparation(samples)
+    own = without_preparation([each for each in samples if topic_of(each.cell).in_rounds])
     watched = [each for each in own if each.cell.kind == WATCHED]
     tests = [[each] for each in own if each.cell.kind != WATCHED]
     tests += [watched] if watched else []
@@ -212,7 +213,8 @@ def demands_of_samples(run: Run, samples: Sequence[Sample]) -> list[Demand]:
     if not found:
         raise UsageError(
             seen=f"The run {run.id} has no reads and writes of a disk",
-            cause="It has no counters of block I/O over time",
+            cause="It has no counters of block I/O over time, or only a load line, which tries out "
+            "rates",
             next_step="Record the load: `seatrial watch --record FILE`",
         )
     return found

@@ -395,7 +395,7 @@ def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
     assert (done.code, done.err) == (0, "")
     text = " ".join(done.out.split())
     assert "One measurement would separate" in text
-    assert "it loses its data with a probability of 3 % per year" in text
+    assert "local NVMe" not in text
     assert "Another day: 1 times that (0.8 to 1.6; assumed" in text
     study = tomllib.loads((tmp_path / "p.toml").read_text())
     assert study["workload"][1]["read_share"] == 0.75

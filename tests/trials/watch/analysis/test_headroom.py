@@ -138,6 +138,13 @@ def test_a_line_without_a_rate_and_a_sequential_one_have_no_share():
     (none,) = headroom_of([line(sustained=None)], interval(group("read", 10)))
     assert none.share is None
     assert "no measured rate kept p99 below 3 ms" in none.text
+    (undecided,) = headroom_of(
+        [line(sustained=None, is_undecided=True)], interval(group("read", 10))
+    )
+    assert (undecided.share, undecided.limit_per_s) == (None, None)
+    assert "undecided" in undecided.text
+    assert "--budget" in undecided.text
+    assert "no measured rate" not in undecided.text
     (sequential,) = headroom_of([line(pattern="sequential")], interval(group("read", 10)))
     assert sequential.share is None
     assert "does not know which requests are sequential" in sequential.text

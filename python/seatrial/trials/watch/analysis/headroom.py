@@ -52,7 +52,9 @@ class DiskLoadLine(msgspec.Struct, frozen=True, kw_only=True):
         measured_at: Unix time in seconds.
         percentile: Name of the limited percentile.
         limit_ns: Its limit.
-        sustained: The highest rate at which it was kept (``IOPS``); None where there is none.
+        sustained: The highest rate at which it was significantly kept (``IOPS``); None where there
+            is none.
+        is_undecided: Whether no rate significantly kept the limit, nor the lowest one exceeded it.
         read_share: Share of reads among its requests.
         block_bytes: Size of its requests.
         pattern: Order of the addresses, such as ``random``.
@@ -64,6 +66,7 @@ class DiskLoadLine(msgspec.Struct, frozen=True, kw_only=True):
     percentile: str
     limit_ns: int
     sustained: Estimate | None
+    is_undecided: bool = False
     read_share: float
     block_bytes: int
     pattern: str
@@ -113,11 +116,11 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
         per_s: Current reads and writes per second.
         run: The run that measured the line.
         measured_at: When it began, as Unix time in seconds.
-        limit_per_s: The highest rate that kept the percentile; None where none did.
+        limit_per_s: The highest rate that significantly kept the percentile; None where none did.
         limit_per_s_low: Lower end of its interval; None where unknown.
         limit_per_s_high: Upper end; None where no measured rate exceeded it.
-        share: Share of ``limit_per_s``; None where the load is not comparable with the line, or no
-            rate kept the percentile.
+        share: Share of ``limit_per_s``; None where that is None, or the load is not comparable with
+            the line.
         share_low: Share of ``limit_per_s_high``; None where unknown.
         share_high: Share of ``limit_per_s_low``; None where unknown.
         text: All of this as a sentence.
@@ -224,6 +227,11 @@ def _headroom(line: DiskLoadLine, load: DiskLoad) -> Headroom:
 def _text(line: DiskLoadLine, load: DiskLoad, reasons: Sequence[str]) -> str:
     now = f"{format_iops(load.per_s, load.per_s / 100)} IOPS"
     limit = line.sustained
+    if limit is None and line.is_undecided:
+        return (
+            f"{now}, without a share: undecided which rates keep {line.condition} ({line.name}); "
+            f"{_command(line, load)} with a longer --budget may decide it"
+        )
     if limit is None:
         return f"{now}; no measured rate kept {line.condition} ({line.name})"
     if reasons:

@@ -80,6 +80,7 @@ def _lines(store: ResultsFile, run: Run, devices: Sequence[Device]) -> Iterator[
             percentile=line.percentile,
             limit_ns=line.limit_ns,
             sustained=line.sustained,
+            is_undecided=not line.sustained and [e.holds for e in line.steps[:1]] != [False],
             read_share=_read_share(workload),
             block_bytes=workload.block_sizes[0],
             pattern=only(workload.pattern),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,7 +20,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.connection import connect
+from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.trials.cache.measure.counters import relation_accesses
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
@@ -59,6 +61,11 @@ def filled(target: Target, name: str) -> str:
     return made
 
 
+def of(address: Address) -> Relations:
+    with contextlib.closing(connect(address)) as connection:
+        return Relations(connection, address)
+
+
 def shares(interval: Interval, operation: str) -> dict[str, float]:
     """The shares of the bytes of an operation by relation, of those that belong to one."""
     groups = [each for each in interval.groups if each.operation == operation]
@@ -76,7 +83,7 @@ def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
         cluster.start(OPTIONS) as server,
         contextlib.closing(connect(server.address.with_dbname(name))) as connection,
     ):
-        watcher = Watcher(WatchOptions(relations=Relations(connection)))
+        watcher = Watcher(WatchOptions(relations=of(server.address.with_dbname(name))))
         os.sync()
         drop_cached(cluster.folder)
         watcher.take()
@@ -131,7 +138,8 @@ def test_requests_are_recorded_with_their_relations(cluster, tmp_path):
         contextlib.closing(connect(server.address.with_dbname(name))) as connection,
     ):
         to = RecordingTarget(tmp_path / "r", 1 << 30)
-        watcher = Watcher(WatchOptions(relations=Relations(connection), record=to))
+        relations = of(server.address.with_dbname(name))
+        watcher = Watcher(WatchOptions(relations=relations, record=to))
         os.sync()
         drop_cached(cluster.folder)
         for table in ROWS:
@@ -169,7 +177,8 @@ def test_other_programs_are_distinguished_from_the_server_and_the_kernel(cluster
         cluster.start(OPTIONS) as server,
         contextlib.closing(connect(server.address)) as connection,
     ):
-        relations = Relations(connection)
+        relations = of(server.address)
+        relations.stop()
         backend = connection.info.backend_pid
         assert relations.is_of_other_program(os.getpid(), "python")
         assert not relations.is_of_other_program(backend, "postgres")
@@ -178,14 +187,10 @@ def test_other_programs_are_distinguished_from_the_server_and_the_kernel(cluster
 
 
 def test_what_is_written_meanwhile_stays_mapped(cluster):
-    with (
-        cluster.start(OPTIONS) as server,
-        contextlib.closing(
-            connect(server.address.with_dbname(filled(Target(server, cluster), "changing")))
-        ) as connection,
-    ):
-        target, name = Target(server, cluster), "changing"
-        relations = Relations(connection)
+    with cluster.start(OPTIONS) as server:
+        target = Target(server, cluster)
+        name = filled(target, "changing")
+        relations = of(server.address.with_dbname(name))
         watcher = Watcher(WatchOptions(relations=relations))
         target.run(
             name, "INSERT INTO large SELECT i, repeat('y', 200) FROM generate_series(1, 50000) i"
@@ -197,6 +202,88 @@ def test_what_is_written_meanwhile_stays_mapped(cluster):
         found = shares(watcher.take(), "write")
         watcher.stop()
     assert {"large", "medium_id (index of medium)", "small", "WAL"} <= found.keys(), found
+
+
+@pytest.fixture
+def space(cluster):
+    """A folder for a tablespace; the server may pass no closed folder on the way to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        volume_below(Path(folder))
+        cluster.account.take_ownership(Path(folder))
+        yield Path(folder)
+
+
+def test_what_was_not_committed_at_first_and_other_databases_have_names(cluster, space):
+    """Also temporary tables, and a database whose files are in a tablespace."""
+    rows = "AS SELECT i, repeat('z', 400) AS t FROM generate_series(1, 60000) i"
+    with cluster.start(OPTIONS) as server:
+        target = Target(server, cluster)
+        name = filled(target, "committed")
+        target.run(name, f"CREATE TABLESPACE space LOCATION '{space}'")
+        target.run(name, "CREATE DATABASE elsewhere TABLESPACE space")
+        address = server.address.with_dbname(name)
+        with (
+            contextlib.closing(connect(address)) as connection,
+            contextlib.closing(connect(address.with_dbname("elsewhere"))) as other,
+        ):
+            watcher = Watcher(WatchOptions(relations=of(address)))
+            other.execute(f"CREATE TABLE o {rows}")
+            connection.execute("BEGIN")
+            connection.execute(f"CREATE TABLE fresh {rows}")
+            os.sync()
+            watcher.take()
+            connection.execute("COMMIT")
+            watcher.take()
+            connection.execute(f"CREATE TEMP TABLE brief TABLESPACE space {rows}")
+            target.run(name, "CHECKPOINT")
+            drop_cached(cluster.folder)
+            drop_cached(space)
+            watcher.take()
+            for table in ("fresh", "brief"):
+                connection.execute(f"SELECT count(t) FROM {table}")
+            other.execute("SELECT count(t) FROM o")
+            found = shares(watcher.take(), "read")
+            watcher.stop()
+    read = {owner.rpartition(".")[2]: share for owner, share in found.items()}
+    assert min(read.get(each, 0) for each in ("fresh", "brief", "database elsewhere")) > 0.2, read
+
+
+def test_a_server_that_hangs_or_is_lost_neither_delays_nor_ends_a_watch(cluster):
+    made = "CREATE TABLE {} AS SELECT i FROM generate_series(1, 9000) i; CHECKPOINT"
+
+    def owners() -> set[str]:
+        relations.refresh()
+        return {file.owner.name for file in relations._files.values()}
+
+    with cluster.start(OPTIONS) as server:
+        target = Target(server, cluster)
+        name = filled(target, "lost")
+        relations = of(server.address.with_dbname(name))
+        with contextlib.closing(connect(server.address.with_dbname(name))) as connection:
+            connection.execute("BEGIN")
+            connection.execute(made.format("slow").partition(";")[0])
+            connection.execute("LOCK TABLE pg_class IN ACCESS EXCLUSIVE MODE")
+            began_s = time.monotonic()
+            for _ in range(5):
+                assert "slow" not in owners()
+            assert time.monotonic() - began_s < 2
+            connection.execute("COMMIT")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+            target.run(name, made.format("later"))
+            give_up_s = time.monotonic() + 20
+            while not {"slow", "later"} <= owners():
+                assert time.monotonic() < give_up_s
+                time.sleep(0.2)
+            connection.execute("BEGIN")
+            connection.execute(made.format("never").partition(";")[0])
+            connection.execute("LOCK TABLE pg_class IN ACCESS EXCLUSIVE MODE")
+            relations.refresh()
+            began_s = time.monotonic()
+            relations.stop()
+            assert time.monotonic() - began_s < 0.5
 
 
 def test_a_servers_own_statistics_are_read(cluster):
@@ -233,15 +320,12 @@ def test_a_servers_own_statistics_are_read(cluster):
 
 
 def test_a_server_elsewhere_is_not_mapped(cluster, monkeypatch):
-    with (
-        cluster.start(OPTIONS) as server,
-        contextlib.closing(connect(server.address)) as connection,
-    ):
+    with cluster.start(OPTIONS) as server:
         # As on another machine, where a server of its own has a folder of the same name.
         module = "seatrial.trials.watch.measure.relations.server_pids"
         monkeypatch.setattr(module, lambda _: [1])
         with pytest.raises(TargetError, match="cannot be read"):
-            Relations(connection)
+            of(server.address)
 
 
 def test_of_a_server_that_hides_its_files_its_own_statistics_are_shown(cluster, tmp_path):

@@ -181,7 +181,7 @@ class SweepServer:
         """
         with self._session(buffers_bytes) as (endpoints, session, folder):
             before = relation_accesses(session.connection)
-            with _recording(session.connection, recording):
+            with _recording(session.connection, endpoints, recording):
                 load_result = self._run_load(buffers_bytes, endpoints, session, folder)
                 session.checkpoint()
             found = {
@@ -232,43 +232,40 @@ class SweepServer:
 
 
 @contextmanager
-def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
+def _recording(connection: psycopg.Connection, endpoints: Endpoints, path: Path) -> Iterator[None]:
     """Record requests meanwhile, from a thread of its own.
 
     Raises:
         SeatrialError: if it cannot be recorded.
     """
-    # The caller's connection counts; this one is used by the thread alone.
-    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+    relations = Relations(connection, endpoints.addresses[0], endpoints.secret)
+    for each in relations.not_followed.values():
+        relations.stop()
+        raise each
+    to = RecordingTarget(path, _ROTATE_BYTES)
+    watcher = DiskWatcher(WatchOptions(relations.disks, None, relations, to))
+    stop = threading.Event()
+    failed: list[SeatrialError] = []
 
-    with psycopg.connect(connection.info.dsn, autocommit=True) as own:
-        relations = Relations(own)
-        for each in relations.not_followed.values():
-            raise each
-        to = RecordingTarget(path, _ROTATE_BYTES)
-        watcher = DiskWatcher(WatchOptions(relations.disks, None, relations, to))
-        stop = threading.Event()
-        failed: list[SeatrialError] = []
-
-        def poll() -> None:
-            try:
-                while not stop.wait(POLL_S):
-                    watcher.poll()
-            except SeatrialError as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=poll, name="recorder", daemon=True)
-        thread.start()
+    def poll() -> None:
         try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-            if not failed:
-                watcher.end_recording()
-            watcher.stop()
-        if failed:
-            raise failed[0]
+            while not stop.wait(POLL_S):
+                watcher.poll()
+        except SeatrialError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=poll, name="recorder", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        if not failed:
+            watcher.end_recording()
+        watcher.stop()
+    if failed:
+        raise failed[0]
 
 
 ReadCounters = Callable[[], Counters]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -180,15 +180,14 @@ def _watched(
     from seatrial.trials.watch.measure.relations import Relations  # noqa: PLC0415
 
     address, secret = parse_url(url)
-    connection = connect(address, secret=secret)
-    try:
-        relations = Relations(connection)
-    except TargetError as error:
-        connection.close()
-        if needs_disks:
-            raise
-        click.echo(f"{error.seen} {error.cause}", err=True)
-        return WatchOptions(devices_of(target), sees_disks=target is not None)
+    with closing(connect(address, secret=secret)) as connection:
+        try:
+            relations = Relations(connection, address, secret)
+        except TargetError as error:
+            if needs_disks:
+                raise
+            click.echo(f"{error.seen} {error.cause}", err=True)
+            return WatchOptions(devices_of(target), sees_disks=target is not None)
     for each in relations.not_followed.values():
         click.echo(f"Without table and index: {each.seen} {each.cause}", err=True)
     return WatchOptions(devices_of(target) if target else relations.disks, pid, relations)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from seatrial.errors import SeatrialError
 from seatrial.machine.fingerprint.counters import pressures
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.trials.database.analysis.readings import ON_CPU
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 _PRESSURES: Final = {"some": "some tasks", "full": "all tasks"}
 _AGAIN_S: Final = 5.0
-"""Until a server that was lost is tried again."""
+"""From one connection to the next, where a server was lost."""
+_END_S: Final = 1.0
+"""How long the end waits for a thread that connects; it ends with the program."""
 _OPERATIONS: Final = {"read": "reads", "write": "writes", "extend": "extends", "fsync": "fsyncs"}
 _WAL_OPERATIONS: Final = {"WAL write": "wal_write", "WAL sync": "wal_sync"}
 _BUFFERS: Final = {
@@ -65,11 +67,56 @@ class Pressure:
         return pressures(LIVE, [("io", line) for line in _PRESSURES])
 
 
-class ServerWatch:
-    """Reads a server's statistics in a thread of its own until it is stopped.
+class ServerThread(ABC):
+    """Queries a server in a thread of its own until it is stopped.
 
-    A server that hangs delays nothing else: there are no readings until it answers.
+    A server that hangs delays nothing else, and one that was lost is tried again.
     """
+
+    def __init__(self, address: Address, secret: Secret | None) -> None:
+        """Connect, and start.
+
+        Raises:
+            TargetError: when the server cannot be reached.
+        """
+        self._address, self._secret = address, secret
+        self._session: Session | None = Session(address, secret)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and the connection, also while a query hangs."""
+        self._ended.set()
+        if (session := self._session) is not None:
+            session.disconnect()
+        self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            again_s = time.monotonic() + _AGAIN_S
+            if (session := self._session) is not None:
+                with suppress(Exception):  # the server is gone, or refuses: try again
+                    self._poll(session)
+                self._session = None
+                with suppress(Exception):
+                    session.close()
+            if self._ended.wait(max(0.0, again_s - time.monotonic())):
+                return
+            with suppress(Exception):
+                self._session = Session(self._address, self._secret)
+
+    @abstractmethod
+    def _poll(self, session: Session) -> None:
+        """Query until the end.
+
+        Raises:
+            psycopg.Error: when the server is lost.
+        """
+
+
+class ServerWatch(ServerThread):
+    """Reads a server's statistics; there are no readings until it answers."""
 
     def __init__(self, address: Address, secret: Secret | None, every_s: float) -> None:
         """Connect, and start to read.
@@ -77,13 +124,10 @@ class ServerWatch:
         Raises:
             TargetError: when the server cannot be reached.
         """
-        self._address, self._secret, self._every_s = address, secret, every_s
-        self._session: Session | None = Session(address, secret)
-        self._ended = threading.Event()
+        self._every_s = every_s
         self._lock = threading.Lock()
         self._latest: Readings = {}
-        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
-        self._thread.start()
+        super().__init__(address, secret)
 
     def take(self) -> Readings:
         """Return what the server has answered since the last call; none where it has not."""
@@ -91,40 +135,13 @@ class ServerWatch:
             taken, self._latest = self._latest, {}
         return taken
 
-    def stop(self) -> None:
-        """End the thread and the connection."""
-        self._ended.set()
-        if self._session is not None:
-            self._session.disconnect()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            with suppress(Exception):  # the server is gone, or refuses: try again
-                self._poll()
-            if self._session is not None:
-                with suppress(Exception):
-                    self._session.close()
-                self._session = None
-            if self._ended.wait(_AGAIN_S):
-                return
-            with suppress(SeatrialError):
-                self._session = Session(self._address, self._secret)
-
-    def _poll(self) -> None:
-        """Read until the end.
-
-        Raises:
-            psycopg.Error: when the server is lost.
-        """
-        if self._session is None:
-            return
-        (facts,) = self._session.records(FACTS, {"databases": []}) or [{}]
+    def _poll(self, session: Session) -> None:
+        (facts,) = session.records(FACTS, {"databases": []}) or [{}]
         before: tuple[float, dict[str, float]] | None = None
         while not self._ended.wait(self._every_s if before else 0.0):
             values = {"all": True, "oids": [], **facts}
-            now_s, counters = time.monotonic(), _counters(self._session, values)
-            waits = self._session.rows(WAITS, values) or []
+            now_s, counters = time.monotonic(), _counters(session, values)
+            waits = session.rows(WAITS, values) or []
             if before is not None:
                 found = server_readings(before[1], counters, now_s - before[0])
                 with self._lock:

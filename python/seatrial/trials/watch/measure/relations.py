@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import struct
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,11 +26,14 @@ from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED
+from seatrial.trials.watch.measure.readings import ServerThread
 from seatrial.trials.watch.measure.volume import DeviceNumber, Volume, volume_of
 
 if TYPE_CHECKING:
     import psycopg
 
+    from seatrial.postgres.connection import Address, Secret
+    from seatrial.trials.database.measure.observe_server import Session
 
 _SEGMENT: Final = re.compile(r"^(?P<number>t?\d+(?:_\d+)?)(?P<fork>_fsm|_vm|_init)?(?:\.\d+)?$")
 _PARTS: Final = {
@@ -45,6 +49,12 @@ _PARTS: Final = {
     "log": "server log",
     "global": "shared catalogues",
 }
+_START_S: Final = 10.0
+_WAIT_S: Final = 0.25
+"""How long an interval waits for the names of new files; later ones come with the next."""
+_REST: Final = 4
+"""Names are read for at most a fifth of the time: how long a rest is, in readings."""
+_OF_DATABASES: Final = ("base", "pg_tblspc")
 _VOLUMES_S: Final = 30.0
 """How long the layers below a file system count as unchanged."""
 _KTHREADD: Final = "2"
@@ -68,6 +78,9 @@ NAMES: Final = """
 """What :func:`relation_name` takes of each of them; a name is unique in the database."""
 _RELATIONS: Final = f"{NAMES}, pg_relation_filepath(c.oid) {RELATIONS}"
 _DATABASES: Final = "SELECT oid::text, datname FROM pg_database"
+_OWN: Final = """
+    SELECT pg_backend_pid(), oid::text FROM pg_database WHERE datname = current_database()
+"""
 
 
 def relation_name(name: str, kind: str, table: str) -> str:
@@ -82,6 +95,13 @@ def relation_name(name: str, kind: str, table: str) -> str:
     return f"{name}{words}"
 
 
+class _Owner(NamedTuple):
+    """Whose a file is, and whether names that are read later cannot tell more of it."""
+
+    name: str
+    is_final: bool = True
+
+
 class _FileState(NamedTuple):
     """What a file looked like when its extents were read."""
 
@@ -89,23 +109,87 @@ class _FileState(NamedTuple):
     size_bytes: int
     allocated_blocks: int
     modified_ns: int
+    owner: _Owner
     is_whole: bool
     volume: Volume
     extents: dict[DeviceNumber, list[Extent]]
 
 
+class Names(ServerThread):
+    """What the files of a server are called."""
+
+    def __init__(self, address: Address, secret: Secret | None) -> None:
+        """Connect to the database whose relations are named; others are one each.
+
+        Raises:
+            TargetError: when the server cannot be reached.
+        """
+        self._changed = threading.Condition()
+        self._is_asked = False
+        self._rest_until_s = 0.0
+        self._latest: dict[str, str] = {}
+        super().__init__(address, secret)
+
+    def ask(self, wait_s: float) -> dict[str, str]:
+        """Return the names of now, or the last ones if the server does not answer in time."""
+        with self._changed:
+            # A server that has not answered yet is not waited for again.
+            if not self._is_asked and time.monotonic() >= self._rest_until_s:
+                self._is_asked = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: not self._is_asked, wait_s)
+            return self._latest
+
+    def stop(self) -> None:
+        """End the thread and the connection, also while a query hangs."""
+        self._ended.set()
+        with self._changed:
+            self._changed.notify_all()
+        super().stop()
+
+    def _poll(self, session: Session) -> None:
+        # Of many relations, reading takes longer than other queries may.
+        session.rows("SELECT set_config('statement_timeout', '0', false)", {})
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_asked or self._ended.is_set())
+            if self._ended.is_set():
+                return
+            began_s = time.monotonic()
+            names = {f"base/{oid}": f"database {name}" for oid, name in _rows(session, _DATABASES)}
+            for name, kind, table, path in _rows(session, _RELATIONS):
+                names[path] = relation_name(name, kind, table)
+            ended_s = time.monotonic()
+            with self._changed:
+                # Files of what was dropped are there until the next checkpoint.
+                self._latest = self._latest | names
+                self._rest_until_s = ended_s + _REST * (ended_s - began_s)
+                self._is_asked = False
+                self._changed.notify_all()
+
+
+def _rows(session: Session, query: str) -> list[tuple[str, ...]]:
+    return session.rows(query, {}) or []
+
+
 class Relations:
     """The files of one server, and whose the bytes of its disks are."""
 
-    def __init__(self, connection: psycopg.Connection) -> None:
-        """Take a connection to the database whose relations are named; others are one each.
+    def __init__(
+        self, connection: psycopg.Connection, address: Address, secret: Secret | None = None
+    ) -> None:
+        """Find the files of a server, and read their names until it is stopped.
+
+        Args:
+            connection: A connection to the server; needed here alone.
+            address: The database whose relations are named; others are one each.
+            secret: The password, if needed.
 
         Raises:
-            TargetError: if the data directory cannot be read here.
+            TargetError: if the data directory cannot be read here, or the server not be reached.
         """
-        self._connection = connection
         self.folder = _data_folder(connection)
-        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        row = connection.execute(_OWN).fetchone()
         is_here = row is not None and row[0] in server_pids(self.folder)
         if not is_here or not os.access(self.folder / "base", os.R_OK | os.X_OK):
             raise TargetError(
@@ -114,7 +198,9 @@ class Relations:
                 "belong to another user.",
                 next_step="Run it as root on the machine of the server, or without --url",
             )
-        self._names: dict[str, str] = {}
+        self._own_database = row[1] if row else ""
+        self._reader = Names(address, secret)
+        self._names = self._reader.ask(_START_S)
         self._files: dict[Path, _FileState] = {}
         self._former: dict[DeviceNumber, list[Extent]] = {}
         self._maps: dict[DeviceNumber, tuple[ExtentMap, ExtentMap]] = {}
@@ -123,6 +209,10 @@ class Relations:
         self._volumes_until_s = 0.0
         self.not_followed: dict[int, TargetError] = {}
         self.refresh()
+
+    def stop(self) -> None:
+        """End the reading of names."""
+        self._reader.stop()
 
     @property
     def disks(self) -> list[DeviceNumber]:
@@ -162,15 +252,16 @@ class Relations:
         found: dict[Path, _FileState] = {}
         self._expire_volumes()
         by_disk: dict[DeviceNumber, list[Extent]] = {}
-        is_named = False
+        is_asked = False
         for path, status in _files(self.folder):
             if (volume := self._volume(status.st_dev)) is None:
                 continue
-            known = self._files.get(path)
-            if known is None and not is_named and path.name[:1].isdigit():
-                self._read_names()
-                is_named = True
-            file = self._read(path, status, volume, known)
+            owner = self._owner(path)
+            if status.st_size and not owner.is_final and not is_asked:
+                self._names = self._reader.ask(_WAIT_S)
+                is_asked = True
+                owner = self._owner(path)
+            file = self._read(path, status, volume, owner)
             found[path] = file
             for number, extents in file.extents.items():
                 by_disk.setdefault(number, []).extend(extents)
@@ -204,36 +295,36 @@ class Relations:
         return self._volumes[device]
 
     def _read(
-        self, path: Path, status: os.stat_result, volume: Volume, known: _FileState | None
+        self, path: Path, status: os.stat_result, volume: Volume, owner: _Owner
     ) -> _FileState:
-        state = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns)
+        known = self._files.get(path)
+        state = (status.st_ino, status.st_size, status.st_blocks, status.st_mtime_ns, owner)
         is_known = known is not None and known.is_whole and known.volume == volume
         if known is not None and is_known and known[: len(state)] == state:
             return known
         try:
-            found = extents_of(path, volume, self._owner(path))
+            found = extents_of(path, volume, owner.name)
         except OSError:  # deleted meanwhile, or a file system without FIEMAP
             found = FileExtents({}, is_whole=True)
         return _FileState(*state, found.is_whole, volume, found.extents)
 
-    def _read_names(self) -> None:
-        for oid, name in self._connection.execute(_DATABASES):
-            self._names[f"base/{oid}"] = f"database {name}"
-        for name, kind, table, path in self._connection.execute(_RELATIONS):
-            self._names[path] = relation_name(name, kind, table)
-
-    def _owner(self, path: Path) -> str:
+    def _owner(self, path: Path) -> _Owner:
+        known = self._files.get(path)
+        if known is not None and known.owner.is_final:
+            return known.owner
         inside = path.relative_to(self.folder)
-        if "pgsql_tmp" in path.as_posix():
-            return _TEMPORARY
-        if relation := self._relation(inside):
-            return relation
         folder = inside.parts[0]
-        return _PARTS.get(folder) or self._names.get("/".join(inside.parts[:2]), folder)
-
-    def _relation(self, inside: Path) -> str | None:
+        if "pgsql_tmp" in path.as_posix():
+            return _Owner(_TEMPORARY)
         segment = _SEGMENT.match(inside.name)
-        return self._names.get(f"{inside.parent}/{segment['number']}") if segment else None
+        relation = self._names.get(f"{inside.parent}/{segment['number']}") if segment else None
+        if relation or folder not in _OF_DATABASES:
+            return _Owner(relation or _PARTS.get(folder, folder))
+        oid = inside.parent.name
+        database = self._names.get(f"base/{oid}")
+        # Of this database, what a transaction creates has a name when that commits.
+        is_of_other = database is not None and oid != self._own_database
+        return _Owner(database or folder, is_final=is_of_other or segment is None)
 
 
 def _data_folder(connection: psycopg.Connection) -> Path:

@@ -255,6 +255,8 @@ class Watcher:
         """Stop watching."""
         if self._kernel is not None:
             self._kernel.stop()
+        if self._watched.relations is not None:
+            self._watched.relations.stop()
 
     def _disks_bytes(self) -> int:
         """Return the bytes that the watched disks have counted since the start."""

@@ -39,7 +39,7 @@ class OwnerProcess(msgspec.Struct, frozen=True, kw_only=True):
             start_ticks=start_ticks(pid) or 0,
             boot_id=boot_id(),
             host=os.uname().nodename,
-            pid_namespace=_pid_namespace(),
+            pid_namespace=pid_namespace(),
         )
 
     def state(self, *, is_below: bool = False) -> Literal["alive", "dead", "elsewhere"]:
@@ -55,7 +55,7 @@ class OwnerProcess(msgspec.Struct, frozen=True, kw_only=True):
         if self.boot_id != boot_id():
             # Without /proc no boot is known, and no process is seen.
             return "dead" if is_here and start_ticks(os.getpid()) is not None else "elsewhere"
-        own = _pid_namespace()
+        own = pid_namespace()
         if self.pid_namespace == own:
             # Clones of a virtual machine have the same boot id.
             if not is_here:
@@ -85,7 +85,7 @@ class OwnerProcess(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether it runs on this boot of this machine, where it can be seen from here."""
         return (
             self.boot_id == boot_id()
-            and self.pid_namespace == _pid_namespace()
+            and self.pid_namespace == pid_namespace()
             and start_ticks(self.pid) == self.start_ticks
         )
 
@@ -161,7 +161,8 @@ def boot_id() -> str:
     return _text("/proc/sys/kernel/random/boot_id")
 
 
-def _pid_namespace() -> str:
+def pid_namespace() -> str:
+    """Return our own process namespace, as the kernel names it; empty where it is not known."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:

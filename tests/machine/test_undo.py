@@ -359,7 +359,7 @@ def test_two_processes_cannot_be_at_the_same_run(switches, child):
 def test_without_proc_no_owner_is_called_dead(monkeypatch):
     owner = OwnerProcess.current()
     monkeypatch.setattr(process_identity, "_text", lambda path: "")
-    monkeypatch.setattr(process_identity, "_pid_namespace", lambda: "")
+    monkeypatch.setattr(process_identity, "pid_namespace", lambda: "")
     assert owner.state() == "elsewhere"
 
 

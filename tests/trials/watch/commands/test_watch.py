@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import threading
+import time
 
 import pytest
 
@@ -62,6 +65,27 @@ def test_an_ordinary_user_gets_the_counters_and_hears_what_root_would_add(tmp_pa
     refused = ended(start("watch", "--pid", "1", folder=tmp_path, prefix=ORDINARY), 20)
     assert refused.code != 0
     assert "CAP_BPF" in refused.err
+
+
+@pytest.mark.root
+def test_a_process_that_is_not_there_is_refused_and_one_that_ends_ends_the_watch(tmp_path):
+    with subprocess.Popen(["sleep", "2"]) as own:
+        process = start("watch", "--pid", str(own.pid), "--for", "30", folder=tmp_path)
+        own.wait()
+        watched = ended(process, 20)
+    assert (watched.code, f"Process {own.pid} has ended" in watched.err) == (0, True), watched
+    absent = seatrial("watch", "--pid", str(own.pid), "--for", "1", folder=tmp_path)
+    assert absent.code == 6, absent
+    assert f"There is no process {own.pid}" in absent.err
+    thread = threading.Thread(target=time.sleep, args=(10,), daemon=True)
+    thread.start()
+    of_thread = seatrial("watch", "--pid", str(thread.native_id), "--for", "1", folder=tmp_path)
+    assert of_thread.code == 6, of_thread
+    inside = ("unshare", "--pid", "--fork", "--mount-proc")
+    process = start("watch", "--pid", "1", "--for", "1", folder=tmp_path, prefix=inside)
+    refused = ended(process, 20)
+    assert refused.code == 6, refused
+    assert "PID namespace" in refused.err
 
 
 def test_what_is_no_disk_is_refused_by_name(tmp_path):

@@ -149,8 +149,12 @@ def command(
         with suppress(KeyboardInterrupt):  # the usual end
             for interval in intervals(watcher, every_s, for_s):
                 observation.add(interval, display)
+                if watcher.has_ended and port is None:
+                    break
         recorded = watcher.end_recording()
     display.end(observation.total, observation.headroom())
+    if watcher.has_ended:
+        click.echo(f"Process {pid} has ended.", err=True)
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
         click.echo(store(recorded.path, results), err=True)

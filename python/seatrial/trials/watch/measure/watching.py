@@ -17,7 +17,9 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.interrupts import uninterrupted
+from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.postgres.server_processes import read_pid_file
+from seatrial.process_identity import INITIAL_NAMESPACE, pid_namespace
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OTHER_PROGRAMS,
@@ -137,8 +139,10 @@ class Watcher:
         Raises:
             SeatrialError: if a recording cannot be begun.
             TargetError: if a process or a recording is requested, and only the counters can be
-                read.
+                read; or if there is no such process here.
         """
+        if watched.pid is not None:
+            _require_process(watched.pid)
         self._watched = watched
         self._since_s = time.monotonic()
         self._kernel: _core.Watch | None = None
@@ -169,6 +173,11 @@ class Watcher:
     def poll_s(self) -> float | None:
         """How often :meth:`poll` is to be called in an interval; None for never."""
         return POLL_S if self._recorder is not None else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process that is watched has ended."""
+        return self._watched.pid is not None and not _is_process(self._watched.pid)
 
     @property
     def _has_records(self) -> bool:
@@ -459,6 +468,25 @@ def _group(
         device=_core.Histogram.of(device_ns),
         queue=_core.Histogram.of(queue_ns),
     )
+
+
+def _is_process(pid: int) -> bool:
+    return f"\nTgid:\t{pid}\n" in (LIVE.text(f"/proc/{pid}/status") or "")
+
+
+def _require_process(pid: int) -> None:
+    if pid_namespace() != INITIAL_NAMESPACE:
+        raise TargetError(
+            seen="--pid does not work in a container or other PID namespace.",
+            cause="The kernel counts requests by the process numbers of the host.",
+            next_step="Run it on the host, or without --pid: the table by process shows all",
+        )
+    if not _is_process(pid):
+        raise TargetError(
+            seen=f"There is no process {pid}.",
+            cause="It has ended, or the number is wrong, or that of one of its threads.",
+            next_step="`ps -e` lists the processes",
+        )
 
 
 def _refused(error: SeatrialError, watched: WatchOptions) -> TargetError:

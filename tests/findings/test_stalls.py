@@ -131,6 +131,21 @@ def test_a_long_stall_of_unknown_cause_with_an_idle_device(busy_share, length_s,
     assert ("the device was idle" in in_one_line(finding)) is is_idle
 
 
+@pytest.mark.parametrize(
+    ("busy", "is_above"), [((0, 0), True), ((0, 3), False), ((None, 0), False)]
+)
+def test_a_stall_with_an_idle_device_is_not_put_on_the_drive(busy, is_above):
+    stalls = [
+        stall_of(0.1, evidence={"looks": 16} | ({} if n is None else {"looks_device_busy": n}))
+        for n in busy
+    ]
+    (finding,) = stall(context_of(one_cell(*stalls)))
+    assert finding.evidence["cause"] == "device"
+    assert ("smartctl" in finding.next, "flash" in finding.cause) == (not is_above,) * 2
+    assert ("blkio.throttle" in finding.next) is is_above
+    assert ("above the device" in in_one_line(finding)) is is_above
+
+
 def test_a_frozen_file_system_is_not_looked_for_in_the_log_of_hung_tasks():
     """The kernel names what is blocked after 120 s only."""
     (finding,) = stall(context_of(one_cell(stall_of(10.1, "filesystem"))))

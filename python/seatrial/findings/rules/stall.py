@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from seatrial.findings.context import (
@@ -49,7 +49,8 @@ def stall(context: Context) -> list[Finding]:
         - `unknown`: none of these for half of the stall, or the counters could not be read; of a
           database, the readings of each second at least tell whether the device was idle
 
-        `device` covers the drive, its controller or array, and the host below a virtual disk. A
+        `device` covers the drive, its controller or array, and the host below a virtual disk. If no
+        request was seen in flight at the device, the text says so. A
         `generator` stall is caused by the machine, not by the drive. `cgroup_throttle` and
         `cpu_quota` name the group and its setting.
 
@@ -105,9 +106,14 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
 
     @property
     def _shown_cause(self) -> str:
-        """The cause; ``idle`` if all that is known is that the device was."""
+        """The cause; ``idle`` if all that is known is that the device was.
+
+        ``above_device`` if no look at its longest stalls found a request at the device.
+        """
         if self.longest_stall.is_of_stopped_generator:
             return "stopped"
+        if self.cause == "device" and not any(map(_is_busy, self.examples)):
+            return "above_device"
         if self.cause != "unknown" or self.longest_s < IDLE_S_MIN:
             return self.cause
         busy_share = self.longest_stall.evidence.get("device_busy_share_max", 1.0)
@@ -205,6 +211,12 @@ def _origin(cause: str, longest: Stall) -> str:
     )
 
 
+def _is_busy(example: Mapping[str, object]) -> bool:
+    """Return whether the device had requests in flight in a stall, or that is not known."""
+    seen = example["seen"]
+    return not isinstance(seen, Mapping) or seen.get("looks_device_busy") != 0
+
+
 def _example(one: StallOccurrence) -> dict[str, object]:
     return {
         "cell": one.summary.cell.key,
@@ -219,6 +231,7 @@ def _example(one: StallOccurrence) -> dict[str, object]:
 
 _ORIGINS = {
     "device": "requests were pending at the device",
+    "above_device": "requests were pending, but none was seen in flight at the device",
     "filesystem": "requests were blocked in the file system while the device was idle",
     "cgroup_throttle": "cgroup {group} throttled the requests ({setting})",
     "cpu_quota": "the CPU quota of cgroup {group} throttled the load generator ({setting})",
@@ -232,6 +245,11 @@ _CAUSES = {
         "The block layer had requests in flight throughout: they were held up by the drive, its "
         "controller or array, the host below a virtual disk, or an I/O throttle. On flash the "
         "usual reasons are the flush of a full write cache and garbage collection."
+    ),
+    "above_device": (
+        "Something above the device held the requests, such as an I/O limit of a control group; or "
+        "they were at another disk below the target; or the device does not count requests in "
+        "flight (network file systems, queue/iostats 0)."
     ),
     "filesystem": (
         "Threads were blocked while the block layer was idle: a journal commit, a freeze "
@@ -270,6 +288,11 @@ _NEXT = {
         "'smartctl -x DEVICE'; then repeat the test longer with '{command}' and watch "
         "'iostat -x 1' meanwhile."
     ),
+    "above_device": (
+        "Look for limits ('grep -rs . /sys/fs/cgroup --include=io.max "
+        "--include=blkio.throttle.*_device'); then repeat the test longer with '{command}' and "
+        "watch all disks meanwhile ('seatrial watch')."
+    ),
     "filesystem": (
         "Check timers for snapshots, fstrim and backups ('systemctl list-timers'), see what is "
         "blocked during the next stall with 'ps -eo stat,pid,wchan:30,cmd | grep ^D', and repeat "
@@ -307,4 +330,8 @@ _OF_MACHINE = {
     "stopped": "the load generator was stopped",
     "cpu_quota": "a CPU quota throttled the load generator",
 }
-_IN_SHORT = {"cgroup_throttle": "throttled by a control group", "idle": "the device was idle"}
+_IN_SHORT = {
+    "cgroup_throttle": "throttled by a control group",
+    "idle": "the device was idle",
+    "above_device": "above the device",
+}

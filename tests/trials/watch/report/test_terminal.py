@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from report.json_schema import assert_published
@@ -110,6 +111,20 @@ def test_relations_are_in_a_row_each_and_what_is_not_mapped_is_the_last(monkeypa
         "300",
         "µs",
     ]
+
+
+def test_a_line_says_what_sessions_and_tasks_wait_for_where_they_do():
+    def waiting(pressure: float, **waits: float) -> str:
+        readings = {"pressure": {"some tasks": pressure, "all tasks": 0.0}, "server_waits": waits}
+        return terminal.waiting_line(msgspec.structs.replace(interval(), readings=readings))
+
+    assert waiting(0.09, CPU=3.0) == ""
+    assert waiting(0.98) == "tasks waited for I/O 98 % of the time"
+    locked = waiting(
+        0.0, **{"Lock: relation": 4.0, "CPU": 9.0, "IO: WALSync": 1.0, "LWLock: x": 2.0}
+    )
+    assert locked == "sessions waiting: 4 Lock: relation, 2 LWLock: x"
+    assert len(locked) <= 60
 
 
 def test_counters_have_means_alone():

@@ -51,7 +51,12 @@ class LineDisplay:
         self._open -= {each.number for each in stalls if each.is_over}
         for line in terminal.event_lines(frame.marks, changed):
             click.echo(line)
-        parts = [terminal.interval_line(frame.interval), share_phrase(frame.headroom)]
+        interval = frame.interval
+        parts = [
+            terminal.interval_line(interval),
+            terminal.waiting_line(interval),
+            share_phrase(frame.headroom),
+        ]
         click.echo(f"{time.strftime('%H:%M:%S')}  {'; '.join(filter(None, parts))}")
 
     def end(self, total: Interval | None, headroom: Sequence[Headroom] = ()) -> None:

@@ -26,6 +26,7 @@ from seatrial.trials.watch.report.terminal import (
     interval_line,
     loss_sentences,
     moment_of_day,
+    waiting_line,
 )
 
 if TYPE_CHECKING:
@@ -85,10 +86,13 @@ class Screen:
 
         head = Text(f"{self._title}, {moment_of_day(interval.ended_at)}", style="bold")
         line = Text(interval_line(interval), overflow="ellipsis", no_wrap=True)
-        parts: list[RenderableType] = [head, line, self._disks(interval)]
+        waits = waiting_line(interval)
+        waiting = [Text(waits, overflow="ellipsis", no_wrap=True)] if waits else []
+        parts: list[RenderableType] = [head, line, *waiting, self._disks(interval)]
         headroom = self._headroom[:HEADROOMS_MAX]
         parts += [Text(each.text) for each in headroom]
         room_rows = height_rows - len(self._rates) - 7 - len(self._events) - len(self._open)
+        room_rows -= len(waiting)
         room_rows -= _HEADROOM_ROWS * len(headroom)
         if any(self._heat) and room_rows > len(_HALF_DECADES):
             parts.append(Text("\n".join(self._heat_lines())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.study.units import format_size
+from seatrial.trials.database.analysis.readings import ON_CPU
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OPERATIONS,
@@ -32,6 +34,8 @@ from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Mark, Stall
 _ROWS_MAX: Final = 20
 _UNSEEN_SHARE_SHOWN: Final = 0.001
 """Less may have been in flight when the counters were read."""
+_PRESSURE_SHOWN: Final = 0.1
+_WAITS_SHOWN: Final = 2
 UNKNOWN: Final = (OTHER_PROGRAMS, NOT_MAPPED, "")
 """Relations that name none; the last rows of a table."""
 _TITLES: Final = {
@@ -67,6 +71,21 @@ def _server(interval: Interval) -> Iterator[str]:
             yield f"server {name} {format_iops(rate).removesuffix(' IOPS')}/s{mean}"
     if wal := interval.readings.get("server_wal", {}).get("WAL"):
         yield f"WAL {format_rate_bytes(wal)}"
+
+
+def waiting_line(interval: Interval) -> str:
+    """Return what tasks and the server's sessions waited for; empty for nothing worth a word."""
+    return "; ".join(_waits(interval))
+
+
+def _waits(interval: Interval) -> Iterator[str]:
+    pressure = interval.readings.get("pressure", {}).get("some tasks", 0.0)
+    if pressure >= _PRESSURE_SHOWN:
+        yield f"tasks waited for I/O {format_share(min(1.0, pressure))} of the time"
+    waits = Counter(interval.readings.get("server_waits", {}))
+    del waits[ON_CPU]
+    if most := waits.most_common(_WAITS_SHOWN):
+        yield "sessions waiting: " + ", ".join(f"{count:.0f} {name}" for name, count in most)
 
 
 def _rate(group: RequestGroup, interval: Interval) -> str:

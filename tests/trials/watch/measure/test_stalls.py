@@ -85,6 +85,7 @@ def test_what_does_not_decide_is_unknown_and_says_what_would_settle_it():
     throttled = looked([(DiskReading(5, 0), [task("sda", "blk_io_schedule")])] * 6)
     assert {each.cause for each in throttled} == {"unknown"}
     assert "io.max" in throttled[0].text
+    assert "blkio.throttle" in throttled[0].text
     elsewhere = looked([(DiskReading(5, 0), [task("", FROZEN)])] * 6)
     assert {(each.disk, each.cause) for each in elsewhere} == {("", "unknown")}
     assert "/proc/PID/stack" in elsewhere[0].text

@@ -171,8 +171,9 @@ def _text(name: str, cause: str, reading: DiskReading, tasks: Sequence[BlockedTa
     if name:
         return (
             f"{name}: {waits or 'tasks wait'}, but the disk has no request in flight. A limit of a "
-            "control group (io.max) or another disk below would explain it; io.stat of the group "
-            "and a watch of all disks settle it"
+            "control group (io.max, blkio.throttle.*_device) or another disk below would explain "
+            "it; io.stat or blkio.throttle.io_serviced of the group and a watch of all disks "
+            "settle it"
         )
     return (
         f"{waits}; on which disk is not known. /proc/PID/stack and the files that the task has "

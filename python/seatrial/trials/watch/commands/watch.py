@@ -22,7 +22,8 @@ from seatrial.trials.watch.commands.record import (
 from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
-    from seatrial.trials.watch.measure.watching import WatchOptions
+    from seatrial.trials.watch.measure.recorder import RecordingResult
+    from seatrial.trials.watch.measure.watching import Watcher, WatchOptions
 
 EPILOG = """\b
 Examples:
@@ -153,12 +154,18 @@ def command(
                     break
         recorded = watcher.end_recording()
     display.end(observation.total, observation.headroom())
+    _say_end(watcher, pid, recorded, results)
+    return 0
+
+
+def _say_end(
+    watcher: Watcher, pid: int | None, recorded: RecordingResult | None, results: Path
+) -> None:
     if watcher.has_ended:
         click.echo(f"Process {pid} has ended.", err=True)
     if recorded is not None:
         click.echo(recorded_text(recorded), err=True)
         click.echo(store(recorded.path, results), err=True)
-    return 0
 
 
 def _name(target: str | None, url: str | None, pid: int | None) -> str:

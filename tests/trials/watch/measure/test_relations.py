@@ -66,6 +66,18 @@ def of(address: Address) -> Relations:
         return Relations(connection, address)
 
 
+def waits_now(address: Address) -> dict[str, float]:
+    watch = ServerWatch(address, None, 0.2)
+    try:
+        for _ in range(50):
+            time.sleep(0.1)
+            if "server_waits" in (found := watch.take()):
+                return found["server_waits"]
+    finally:
+        watch.stop()
+    raise AssertionError("no answer in 5 s")
+
+
 def shares(interval: Interval, operation: str) -> dict[str, float]:
     """The shares of the bytes of an operation by relation, of those that belong to one."""
     groups = [each for each in interval.groups if each.operation == operation]
@@ -267,6 +279,7 @@ def test_a_server_that_hangs_or_is_lost_neither_delays_nor_ends_a_watch(cluster)
             for _ in range(5):
                 assert "slow" not in owners()
             assert time.monotonic() - began_s < 2
+            assert waits_now(server.address) == {}  # and our own wait is not the server's
             connection.execute("COMMIT")
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

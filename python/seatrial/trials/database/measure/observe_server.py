@@ -176,7 +176,7 @@ WAITS: Final = """
 SELECT CASE backend_type WHEN 'client backend' THEN state ELSE backend_type END,
        wait_event_type, wait_event, count(*)
 FROM pg_stat_get_activity(NULL)
-WHERE pid <> pg_backend_pid()
+WHERE application_name IS DISTINCT FROM current_setting('application_name')
   AND (backend_type IN ('checkpointer', 'autovacuum worker')
        OR backend_type = 'client backend'
           AND (%(all)s OR datid = ANY(%(oids)s::oid[])))

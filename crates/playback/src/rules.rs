@@ -169,7 +169,7 @@ impl Rules {
 
     /// Returns the rule right before a statement is sent, for a session in which one has failed
     /// since it began: a DROP of a temporary table that was never made would remove another one of
-    /// that name. `certain` has what the session's [answers](SessionObjects::answered) made certain.
+    /// that name. `certain` is what the session's [answers](SessionObjects::answered) confirmed.
     pub fn rule_after_error(&self, item: &Item, certain: &SessionObjects) -> Option<Skipped> {
         self.ruling(item, certain).skipped
     }

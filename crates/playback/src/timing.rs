@@ -427,9 +427,9 @@ mod tests {
 
     #[test]
     fn a_long_statement_is_expected_to_take_long() {
-        let overdue_ns = |durations: &[Option<u64>]| {
+        let overdue_ns = |durations_us: &[Option<u64>]| {
             let item = |&duration_us: &_| Item { duration_us, ..Item::default() };
-            let items: Vec<Item> = durations.iter().map(item).collect();
+            let items: Vec<Item> = durations_us.iter().map(item).collect();
             super::overdue_ns((10..).zip(&items))
         };
         assert_eq!(overdue_ns(&[Some(5_000_000)]), 10 + 20_000 * MS_NS);

@@ -117,6 +117,9 @@ class DocumentPart(NamedTuple):
 class Topic:
     """A topic of trials: how its part of a study is parsed, measured, analysed and shown.
 
+    A first topic needs ``name``, ``titles``, ``workloads``, ``cells``, and ``measure`` or
+    ``driver``; everything else has a default.
+
     Attributes:
         name: The name of its folder.
         in_rounds: Whether its cells are measured in the rounds; otherwise each is measured on its
@@ -350,7 +353,7 @@ class Topic:
         del keys
         return analysis
 
-    def figure(
+    def own_estimate(
         self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
     ) -> Estimate | str | None:
         """Return a cell's figure of one of the topic's own quantities, or why there is none.
@@ -437,7 +440,7 @@ class Topic:
         del summary, detail
         return None
 
-    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+    def charts(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return charts for the chapter of charts."""
         del summary, detail
         return []

@@ -16,7 +16,7 @@ from report.browsing import Visit, await_width, brightness
 from report.sample_run import HOSTILE, sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
-from seatrial.report.tables import doubt_text
+from seatrial.report.table import doubt_text
 from seatrial.stats.wording import format_estimate, format_value
 
 pytestmark = pytest.mark.browser

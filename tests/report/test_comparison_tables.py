@@ -6,13 +6,13 @@ import pytest
 
 from report.comparison_hand import full_comparison, make_comparand, make_comparison, ratio
 from seatrial.report.comparison_page import (
-    answer_text,
     comparison_table,
+    decision_text,
     differences_table,
     overall_table,
 )
 from seatrial.report.exports.markdown import as_markdown
-from seatrial.report.tables import as_text
+from seatrial.report.table import as_text
 
 
 def test_a_row_says_cell_figure_both_sides_ratio_and_answer():
@@ -44,7 +44,7 @@ def test_a_row_says_cell_figure_both_sides_ratio_and_answer():
     ],
 )
 def test_answers_in_words(changes: dict, said: str):
-    assert answer_text(make_comparand(**changes)) == said
+    assert decision_text(make_comparand(**changes)) == said
 
 
 def test_a_ratio_without_an_interval_says_whether_it_was_measured_once():

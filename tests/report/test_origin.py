@@ -14,7 +14,8 @@ from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.report.page import render
-from seatrial.report.tables import as_text, tables
+from seatrial.report.table import as_text
+from seatrial.report.tables import tables
 from seatrial.trials.audit.analysis.model import audits_of
 
 FILE = Path(__file__).parent / "bm-flash-2009-raid5.txt"

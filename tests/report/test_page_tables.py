@@ -8,7 +8,8 @@ from report.page_reader import Node, embedded, read
 from report.sample_run import sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
-from seatrial.report.tables import Table, doubt_text, tables
+from seatrial.report.table import Table, doubt_text
+from seatrial.report.tables import tables
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import NO_BREAK_SPACE, format_count, format_value
 

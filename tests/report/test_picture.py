@@ -68,7 +68,7 @@ def scatter() -> Figure:
 def every_figure() -> list[Figure]:
     summary = sample_summary()
     detail = Detail(100, every_figure=True, rounds_max=3, timelines_max=3)
-    of_run = [figure for topic in topics() for figure in topic.figures(summary, detail)]
+    of_run = [figure for topic in topics() for figure in topic.charts(summary, detail)]
     made = [lines(9), timeline(9), scatter()]
     return [*of_run, *comparison_figures(full_comparison(), "pair-1"), *made]
 

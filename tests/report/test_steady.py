@@ -11,7 +11,8 @@ from report.steady_hand import make_phase, make_steady
 from seatrial.findings.model import Summary
 from seatrial.report.exports import export
 from seatrial.report.page import render
-from seatrial.report.tables import as_text, informative, rules_table, steady_table, tables
+from seatrial.report.table import as_text
+from seatrial.report.tables import informative, rules_table, steady_table, tables
 from seatrial.results.model import Outcome, Sample, Slice, Timeline
 from seatrial.stats.model import CellSummary
 from seatrial.trials.io.report.figures import steady_figures

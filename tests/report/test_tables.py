@@ -12,7 +12,8 @@ from report.exports_hand import (
 )
 from report.sample_run import sample_summary
 from seatrial.report.part import table_sections
-from seatrial.report.tables import Table, as_text, runs_table, tables
+from seatrial.report.table import Table, as_text
+from seatrial.report.tables import runs_table, tables
 from seatrial.stats.model import CellSummary
 from seatrial.trials.io.report.figures import figures_of
 

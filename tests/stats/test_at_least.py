@@ -12,7 +12,8 @@ import pytest
 from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.report.exports import export
 from seatrial.report.page import render
-from seatrial.report.tables import as_text, tables
+from seatrial.report.table import as_text
+from seatrial.report.tables import tables
 from seatrial.stats.cell_estimates import latency_estimates
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_at_least, format_value

@@ -36,7 +36,7 @@ def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[Threshol
 def _evaluate(threshold: Threshold, summary: Summary) -> ThresholdResult:
     is_own = any(threshold.quantity in topic.own_quantities for topic in topics())
     figures = {
-        cell.cell.key: topic_of(cell.cell).figure(threshold.quantity, cell, summary.analyses)
+        cell.cell.key: topic_of(cell.cell).own_estimate(threshold.quantity, cell, summary.analyses)
         if is_own
         else figure_of(cell, threshold.quantity)
         for cell in summary.cells

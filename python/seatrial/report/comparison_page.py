@@ -120,7 +120,7 @@ def ratio_text(ratio: Estimate) -> str:
     return format_value(ratio)
 
 
-def answer_text(answered: FigureComparison | Overall) -> str:
+def decision_text(answered: FigureComparison | Overall) -> str:
     """Return what is certain of one figure, such as ``same within 3 %``."""
     if answered.answer == "same" and answered.within_share is not None:
         whole_percents = math.ceil(answered.within_share * 100 - 1e-9)  # never stated narrower
@@ -135,7 +135,7 @@ def answer_text(answered: FigureComparison | Overall) -> str:
 def overall_answer(comparison: Comparison, figure: str) -> str:
     """Return what is certain of a figure over all cells; a dash where none is computed."""
     known = comparison.overall_answers.get(figure)
-    return NO_FIGURE if known is None else answer_text(known)
+    return NO_FIGURE if known is None else decision_text(known)
 
 
 def _comparand_row(comparand: FigureComparison) -> list[str]:
@@ -148,7 +148,7 @@ def _comparand_row(comparand: FigureComparison) -> list[str]:
         doubt_text(comparand.b),
         ratio_text(comparand.ratio),
         doubt_text(comparand.ratio),
-        answer_text(comparand),
+        decision_text(comparand),
     ]
 
 
@@ -319,7 +319,7 @@ def _cell_row(comparand: FigureComparison, factors: Sequence[str]) -> Row:
     return Row(
         label=name,
         points={comparand.answer: _ratio_point(comparand.ratio, text)},
-        remark=f"{text}: {answer_text(comparand)}",
+        remark=f"{text}: {decision_text(comparand)}",
     )
 
 

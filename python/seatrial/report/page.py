@@ -43,7 +43,7 @@ from seatrial.report.sections import (
     study_section,
     thresholds_section,
 )
-from seatrial.report.tables import Table
+from seatrial.report.table import Table
 from seatrial.report.tables import tables as plain_tables
 from seatrial.results.model import Run, Sample, origin_of
 from seatrial.stats.facts import fact_name, fact_text
@@ -260,7 +260,7 @@ def _rendered(summary: Summary, first: RunAnswer, plain: Sequence[Table], detail
     parts = [part for topic in topics() if (part := topic.part(summary, detail))]
     shown = [part for part in parts if part.section]
     charted = charted_part(summary, detail.charted_cells_max)
-    figures = [each for topic in topics() for each in topic.figures(charted, detail)]
+    figures = [each for topic in topics() for each in topic.charts(charted, detail)]
     of_topics = [figure for part in shown for figure in part.figures]
     too_short = [figure for figure in of_topics if not any(map(has_enough_points, figure.views))]
     drawn = [each for figure in figures if (each := figure.long_enough())]

@@ -23,7 +23,6 @@ from seatrial.report.table import (
     NOT_MEASURED,
     Group,
     Table,
-    as_text,
     doubt_text,
     latency_text,
     rate_text,
@@ -114,17 +113,6 @@ def _round_text(state: SteadyState) -> str:
     """Return the number of the round as text; empty if time runs over rounds."""
     return "" if state.round is None else f", round {state.round + 1}"
 
-
-__all__ = [
-    "NO_FIGURE",
-    "Group",
-    "Table",
-    "as_text",
-    "doubt_text",
-    "rate_text",
-    "runs_table",
-    "tables",
-]
 
 PERCENTILES = ("p50", "p99", "p99.9")
 PERCENTILES_FEW = ("p50", "p99")

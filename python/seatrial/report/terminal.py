@@ -70,7 +70,7 @@ def table_text(table: Table) -> str:
     return as_text(table, text_width())
 
 
-def answer_text(
+def analysis_text(
     verdict: str, notable: Iterable[str], confidence: str, next_step: str, tables: Iterable[Table]
 ) -> str:
     """Return an answer as lines: verdict, notable properties, confidence, next step, tables."""

@@ -365,7 +365,7 @@ class DatabaseTopic(Topic):
         cells = [cell for cell in analysis.cells if cell.cell.key not in keys]
         return msgspec.structs.replace(analysis, cells=cells)
 
-    def figure(
+    def own_estimate(
         self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
     ) -> Estimate | str | None:
         """Return transactions per second, or the elapsed time of a batch."""

@@ -185,7 +185,7 @@ class FilebenchTopic(Topic):
 
         return wait_tables(summary)
 
-    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+    def charts(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return rates and latencies by flowop, for each cell."""
         from seatrial.trials.filebench.report import figures_of
 

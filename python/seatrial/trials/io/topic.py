@@ -122,7 +122,7 @@ class IoTopic(PatternTopic):
 
         return conditioning_phrase(summary)
 
-    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+    def charts(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the charts of block I/O, and of latency over time for every kind of cell."""
         from seatrial.trials.io.report.figures import figures_of_run
 

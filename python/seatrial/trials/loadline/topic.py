@@ -119,7 +119,7 @@ class LoadlineTopic(PatternTopic):
         line = lines.get((target, workload))
         return load_line_table(line) if line else None
 
-    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+    def charts(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the load lines."""
         from seatrial.trials.loadline.analysis.model import load_lines_of
         from seatrial.trials.loadline.report import load_line_figures
@@ -201,7 +201,7 @@ class LoadlineTopic(PatternTopic):
         samples = [sample for part in measured.cells for sample in part.samples]
         return load_lines(measured.study, samples) or None
 
-    def figure(
+    def own_estimate(
         self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
     ) -> Estimate | str | None:
         """Return the sustained rate of a load line, or why there is none."""

@@ -225,7 +225,7 @@ class WatchTopic(EngineTopic):
 
         return replayed_part(replays)
 
-    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+    def charts(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the lag of replays."""
         del detail
         replays = _replays_of(summary)

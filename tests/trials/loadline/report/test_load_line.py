@@ -11,7 +11,8 @@ from report.exports_hand import estimate, make_cell, make_summary, summary_with
 from report.page_reader import read
 from seatrial.report.exports import export
 from seatrial.report.page import render
-from seatrial.report.tables import as_text, tables
+from seatrial.report.table import as_text
+from seatrial.report.tables import tables
 from seatrial.stats.estimate import AtLeast
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.loadline.analysis.narrative import exact_duration

@@ -47,7 +47,7 @@ def render(summary: Summary, answered: Sequence[Answer] = ()) -> str:
     """
     audits = audits_of(summary)
     first = audit_answer(summary, answered)
-    all_figures = [figure for topic in topics() for figure in topic.figures(summary, _DETAIL)]
+    all_figures = [figure for topic in topics() for figure in topic.charts(summary, _DETAIL)]
     figures = first_with_prefixes(all_figures, "matrix-iops", "matrix-bandwidth")
     name = summary.run.label or summary.run.study_name
     is_own = origin_of(summary.run) is None

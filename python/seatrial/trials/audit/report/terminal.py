@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
-from seatrial.report.tables import NO_FIGURE, Group, Table
+from seatrial.report.table import NO_FIGURE, Group, Table
 from seatrial.report.terminal import SEVERITY_MARKS, finding_text, table_text, wrapped
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_estimate, format_iops, format_plural, format_size

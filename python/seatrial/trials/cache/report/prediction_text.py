@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial.catalogue.units import format_money
 from seatrial.report.table import NO_FIGURE, Table, without_empty
-from seatrial.report.terminal import answer_text
+from seatrial.report.terminal import analysis_text
 from seatrial.stats.wording import (
     format_duration_ns,
     format_duration_s,
@@ -33,7 +33,7 @@ _ROWS: int = 10
 def prediction_text(found: CachePrediction, about: RecordingMetadata, next_step: str) -> str:
     """Return a prediction as lines: the answer, what stands out, how certain it is, what next."""
     certain, tables = confidence(found, about), prediction_tables(found)
-    return answer_text(verdict_line(found), notable(found), certain, next_step, tables)
+    return analysis_text(verdict_line(found), notable(found), certain, next_step, tables)
 
 
 def prediction_tables(found: CachePrediction) -> list[Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Table
-from seatrial.report.terminal import answer_text
+from seatrial.report.terminal import analysis_text
 from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult, SweepCheck, SweepPoint
@@ -18,7 +18,7 @@ _LITTLE_SHARE: Final = 0.01
 
 def sweep_text(found: CacheSweepResult, next_step: str) -> str:
     """Return a sweep as lines: the answer, what stands out, what limits it, what next."""
-    return answer_text(
+    return analysis_text(
         sweep_phrases.verdict_line(found), sweep_phrases.notable(found),
         " ".join(sweep_phrases.doubts(found)), next_step, sweep_tables(found),
     )  # fmt: skip
@@ -26,7 +26,7 @@ def sweep_text(found: CacheSweepResult, next_step: str) -> str:
 
 def bound_text(found: CacheBound, next_step: str) -> str:
     """Return a bound as lines."""
-    return answer_text(
+    return analysis_text(
         sweep_phrases.bound_verdict(found), sweep_phrases.bound_notable(found),
         " ".join(sweep_phrases.bound_doubts(found)), next_step, bound_tables(found),
     )  # fmt: skip

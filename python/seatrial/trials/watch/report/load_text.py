@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Table, without_empty
-from seatrial.report.terminal import answer_text
+from seatrial.report.terminal import analysis_text
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
@@ -32,7 +32,7 @@ _CACHE_ROWS: Final = 6
 def load_text(load: LoadProfile, about: RecordingMetadata, next_step: str) -> str:
     """Return the load as lines: its kind, notable properties, confidence, next step, tables."""
     certain, tables = confidence(load, about), load_tables(load)
-    return answer_text(kind_line(load), notable(load), certain, next_step, tables)
+    return analysis_text(kind_line(load), notable(load), certain, next_step, tables)
 
 
 def load_tables(load: LoadProfile) -> list[Table]:

@@ -13,6 +13,7 @@ from tidy.sources import Source, assert_kept, breach, ours
 FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 100
+PROSE_COLUMNS_MAX = 120
 CODE = (".rs", ".py", ".pyi", ".js", ".mjs", ".css", ".sh", ".html")
 
 
@@ -54,6 +55,17 @@ def long_lines(sources: list[Source]) -> Iterator[str]:
                 yield breach(source, number, f"is {len(line)} columns wide")
 
 
+def long_prose(sources: list[Source]) -> Iterator[str]:
+    """Wide lines of documents, other than tables, code and headings."""
+    for source in sources:
+        is_fenced = False
+        for number, line in enumerate(source.lines, start=1):
+            is_fenced ^= line.lstrip().startswith("```")
+            is_prose = not is_fenced and not line.startswith(("|", "#", "    "))
+            if is_prose and len(line) > PROSE_COLUMNS_MAX:
+                yield breach(source, number, f"is {len(line)} columns wide")
+
+
 def test_files_are_short() -> None:
     assert_kept(long_files(ours(*CODE)))
 
@@ -64,6 +76,11 @@ def test_functions_are_short() -> None:
 
 def test_lines_are_narrow() -> None:
     assert_kept(long_lines(ours(*CODE)))
+
+
+def test_prose_of_documents_is_narrow() -> None:
+    written = [each for each in ours(".md") if each.path != "bench/RESULTS.md"]  # by the benches
+    assert_kept(long_prose(written))
 
 
 def test_long_file_is_seen() -> None:
@@ -94,3 +111,9 @@ def test_docstring_counts_nothing() -> None:
 def test_wide_line_is_seen() -> None:
     assert list(long_lines([Source("a.js", "x" * 101)]))
     assert not list(long_lines([Source("a.js", "x" * 100)]))
+
+
+def test_wide_prose_is_seen() -> None:
+    wide = "x" * 121
+    assert list(long_prose([Source("a.md", wide)]))
+    assert not list(long_prose([Source("a.md", f"| {wide}\n```\n{wide}\n```\n{wide[1:]}")]))

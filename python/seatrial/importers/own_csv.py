@@ -29,7 +29,7 @@ from seatrial.importers.document import (
     reported_operation,
 )
 from seatrial.results.model import OPERATIONS, SYNC, OperationResult, Origin
-from seatrial.study.cell import FactorValue
+from seatrial.study.cell import CELL_OPERATIONS, FactorValue
 from seatrial.topic import is_kind
 
 _NAMES: Final = {
@@ -165,7 +165,6 @@ NEEDED: Final = (
     "transferred_bytes",
 )
 KINDS: Final = ("fill", "matrix", "sequential", "copy", "map", "commit", "four", "mix", "io")
-CELL_OPERATIONS: Final = ("read", "write", "mixed", "commit", "copy")
 LATENCIES: Final = {
     "mean": "mean_ns",
     "p50": "p50_ns",

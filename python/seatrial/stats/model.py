@@ -10,7 +10,7 @@ import msgspec
 from seatrial.published import HIDDEN, one_of, publish
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import AtLeast, Estimate, Spread
-from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cell import CELL_OPERATIONS, Cell, FactorValue
 
 __all__ = ["AtLeast", "CellSummary", "Estimate", "Finding", "Spread"]
 
@@ -149,13 +149,10 @@ def is_broken(sample: Sample) -> bool:
     return is_breaking(sample.cell) or bool(sample.layout and sample.layout.events)
 
 
-OPERATIONS = ("read", "write", "mixed", "commit", "copy")
-
-
 def natural_order(cell: Cell) -> tuple[object, ...]:
     """Return a key that sorts cells by workload and target, reads first, small blocks first."""
-    known = cell.operation in OPERATIONS
-    rank = OPERATIONS.index(cell.operation) if known else len(OPERATIONS)
+    known = cell.operation in CELL_OPERATIONS
+    rank = CELL_OPERATIONS.index(cell.operation) if known else len(CELL_OPERATIONS)
     factors = tuple(
         (name, isinstance(value, str), value) for name, value in sorted(cell.factors.items())
     )

@@ -10,6 +10,9 @@ import msgspec
 
 from seatrial.study.spec import Spec
 
+CELL_OPERATIONS: Final = ("read", "write", "mixed", "commit", "copy")
+"""Operations of block I/O, in order of presentation."""
+
 FactorValue = str | int | float | bool
 
 SpecDocument = dict[str, Any]

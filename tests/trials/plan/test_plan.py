@@ -501,6 +501,7 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
         ((*NEED, "--loss-max", "5"), "--loss-max 5 is 500 %"),
         ((*NEED, "--loss-max", "200%"), "--loss-max 200% is 200 %"),
         ((*NEED, "--other-day", "0"), "--other-day 0 is"),
+        ((*NEED, "--growth", "40"), "--growth 40 is 4000 %"),
         ((*NEED, "--currency", "EUR"), "No exchange rate from USD to EUR"),
         ((*NEED, "--budget", "800EUR"), "No exchange rate from EUR to USD"),
         ((*NEED, "--budget", "much"), "'much' is not an amount"),

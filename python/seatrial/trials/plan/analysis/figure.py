@@ -104,21 +104,23 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         ) from None
 
 
-def parse_share(text: str, what: str) -> Figure:
-    """Return a share below 1 as it is typed, such as ``1%`` or ``0.002..0.05``.
+def parse_share(text: str, what: str, origin: str = "typed", below: float = 1.0) -> Figure:
+    """Return a share as it is typed, such as ``1%`` or ``0.002..0.05``.
 
     Args:
         text: The typed text.
         what: Its name in messages.
+        origin: Its source.
+        below: What it has to be below.
 
     Raises:
         UsageError: when it is invalid.
     """
-    found = parse_figure(text, what)
-    if found.high >= 1:
+    found = parse_figure(text, what, origin)
+    if found.high >= below:
         raise UsageError(
             seen=f"{what} {text} is {found.high * 100:g} %",
-            cause="A share is below 100 %; without a percent sign, 1 stands for all",
+            cause=f"It has to be below {below * 100:,.0f} %; without a percent sign, 1 is 100 %",
             next_step=f"For example: {what} 1%",
         )
     return found

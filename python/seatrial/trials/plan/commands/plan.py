@@ -45,6 +45,8 @@ describes scenarios, regret and proof; docs/catalogue.md where limits and prices
 
 _MONTHS_PER_YEAR: Final = 12
 _USUAL_GROWTH: Final = "0..0.2..0.6"
+_GROWTH_MAX: Final = 10.0
+"""More is a percentage without its sign."""
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,7 +280,10 @@ def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
         UsageError: when commits are given for what shows none, or a figure is invalid.
     """
     from seatrial.trials.plan.analysis.commits import commit_path_of  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.figure import (  # noqa: PLC0415 - likewise
+        parse_figure,
+        parse_share,
+    )
     from seatrial.trials.plan.analysis.need import (  # noqa: PLC0415 - likewise
         OTHER_DAY,
         StorageNeed,
@@ -314,10 +319,11 @@ def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
         **about,
         other_day=other_day,
         capacity=_capacity(plan_options.capacity),
-        growth=parse_figure(
+        growth=parse_share(
             (growth or _USUAL_GROWTH).removesuffix("/y").removesuffix("/year"),
             "--growth",
             "typed" if growth else "assumed",
+            below=_GROWTH_MAX,
         ),
         years=plan_options.years,
         objective=parse_objective(plan_options.objective) if plan_options.objective else None,

@@ -82,7 +82,7 @@ def test_latencies_failures_and_flushes_are_said_where_they_are():
     ("changes", "words"),
     [
         ({"lost": Losses(unmatched=2, unrecorded=1)}, "1 request not assigned or recorded"),
-        ({"lost": Losses(unseen_bytes=4096)}, "4 KiB that the disks"),
+        ({"lost": Losses(unseen_bytes=4096)}, "4 KiB of the transfers in the disks' own counters"),
         ({"lost": Losses(missed=1)}, "1 event not handed over"),
         ({"is_cut_off": True}, "The end of the recording is missing."),
         ({"knows_device": False}, "Unknown in test: the latency."),

@@ -18,6 +18,7 @@ def finding_of(kind, severity="warning", cells=(), **evidence):
     rules()
     if kind == "stall":
         evidence["longest_stall"] = stall_of(evidence["longest_s"], evidence["cause"])
+        evidence["examples"] = [{"seen": None}]
     waiting = [Figures]
     while waiting:
         of = waiting.pop()

@@ -53,7 +53,7 @@ def watcher(*, quiet: bool) -> Iterator[Watcher]:
     wanted = display_options().progress
     with interrupts.stopping_with(STOPPING):
         if wanted == "json":
-            from seatrial.cli.progress_lines import JsonWatcher  # noqa: PLC0415 - rarely asked for
+            from seatrial.cli.progress_lines import JsonWatcher  # noqa: PLC0415 - rarely needed
 
             yield JsonWatcher()
         elif quiet or wanted == "none":

@@ -125,7 +125,7 @@ class Names(ServerThread):
             TargetError: when the server cannot be reached.
         """
         self._changed = threading.Condition()
-        self._is_asked = False
+        self._is_requested = False
         self._rest_until_s = 0.0
         self._latest: dict[str, str] = {}
         super().__init__(address, secret)
@@ -134,10 +134,10 @@ class Names(ServerThread):
         """Return the names of now, or the last ones if the server does not answer in time."""
         with self._changed:
             # A server that has not answered yet is not waited for again.
-            if not self._is_asked and time.monotonic() >= self._rest_until_s:
-                self._is_asked = True
+            if not self._is_requested and time.monotonic() >= self._rest_until_s:
+                self._is_requested = True
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: not self._is_asked, wait_s)
+                self._changed.wait_for(lambda: not self._is_requested, wait_s)
             return self._latest
 
     def stop(self) -> None:
@@ -152,7 +152,7 @@ class Names(ServerThread):
         session.rows("SELECT set_config('statement_timeout', '0', false)", {})
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_asked or self._ended.is_set())
+                self._changed.wait_for(lambda: self._is_requested or self._ended.is_set())
             if self._ended.is_set():
                 return
             began_s = time.monotonic()
@@ -164,7 +164,7 @@ class Names(ServerThread):
                 # Files of what was dropped are there until the next checkpoint.
                 self._latest = self._latest | names
                 self._rest_until_s = ended_s + _REST * (ended_s - began_s)
-                self._is_asked = False
+                self._is_requested = False
                 self._changed.notify_all()
 
 
@@ -181,7 +181,7 @@ class Relations:
         """Find the files of a server, and read their names until it is stopped.
 
         Args:
-            connection: A connection to the server; needed here alone.
+            connection: A connection to the server; needed only here.
             address: The database whose relations are named; others are one each.
             secret: The password, if needed.
 
@@ -252,14 +252,14 @@ class Relations:
         found: dict[Path, _FileState] = {}
         self._expire_volumes()
         by_disk: dict[DeviceNumber, list[Extent]] = {}
-        is_asked = False
+        is_requested = False
         for path, status in _files(self.folder):
             if (volume := self._volume(status.st_dev)) is None:
                 continue
             owner = self._owner(path)
-            if status.st_size and not owner.is_final and not is_asked:
+            if status.st_size and not owner.is_final and not is_requested:
                 self._names = self._reader.ask(_WAIT_S)
-                is_asked = True
+                is_requested = True
                 owner = self._owner(path)
             file = self._read(path, status, volume, owner)
             found[path] = file

@@ -9,6 +9,7 @@ What is above the first table in parquet.md.template is the introduction of the 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from schemas import documentation
 
 from seatrial.report.exports.parquet.tables import TABLES, Row, columns_of
 
+PROSE_COLUMNS: Final = 120
 PAGE: Final = Path(__file__).parents[2] / "docs" / "parquet.md"
 TEMPLATE: Final = Path(__file__).with_suffix(".md.template")
 TYPES: Final = {
@@ -36,7 +38,9 @@ def section(name: str, table: type[Row]) -> Iterator[str]:
         ValueError: when a column has no documentation.
     """
     about, meanings = documentation(table)
-    yield f"## `{name}`\n\n{about.replace('`null`', 'NULL')}\n"
+    paragraphs = about.replace("`null`", "NULL").split("\n\n")
+    text = "\n\n".join(textwrap.fill(each, PROSE_COLUMNS) for each in paragraphs)
+    yield f"## `{name}`\n\n{text}\n"
     yield "| column | type | meaning |\n|---|---|---|"
     for column in columns_of(table):
         if not meanings.get(column.name):

@@ -39,7 +39,7 @@ from seatrial.stats.wording import (
     format_plural,
     format_value,
 )
-from seatrial.topic import topics
+from seatrial.topic import topic_of, topics
 
 VERDICT_LETTERS_MAX: Final = 100
 TILES_MAX: Final = 6
@@ -389,9 +389,10 @@ def _ended_by_bytes(cells: Sequence[CellSummary]) -> list[str]:
     shortest_s: dict[str, float] = {}
     for each in cells:
         limit = each.cell.parsed.limit
-        # Fills, copies and recordings end when all is done.
-        is_whole = each.cell.kind in ("fill", "recording") or each.cell.operation == "copy"
-        if is_whole or limit.bytes is None:
+        topic = topic_of(each.cell)
+        # A fill, a copy and a recording end when all is done.
+        is_whole = topic.comes_first(each.cell) or topic.has_fixed_work(each.cell)
+        if is_whole or each.cell.operation == "copy" or limit.bytes is None:
             continue
         early_s = [
             sample.duration_s

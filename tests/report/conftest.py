@@ -28,7 +28,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def desktop(browser: Any, report: Path) -> Iterator[Visit]:
-    """One visit to the module's own ``report``, for all tests that leave the page as it was."""
+    """One visit to the module's own ``report``, for all tests that leave the page as it was.
+
+    A test that resizes the window opens its own: under load, a page was seen that drew no frame
+    after it was resized, so that no later click came to an end.
+    """
     opened = Visit(browser, report)
     yield opened
     opened.context.close()

@@ -50,14 +50,16 @@ def test_nothing_is_requested_and_nothing_complains(desktop: Visit):
         assert desktop.figure(name).locator(".plot svg").count() == 1, name
 
 
-def test_a_narrow_window_cuts_nothing_off(desktop: Visit):
-    page = desktop.page
+def test_a_narrow_window_cuts_nothing_off(browser: Any, report: Path):
+    opened = Visit(browser, report)
+    page = opened.page
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 360, "height": 800})
     await_width(page, "timeline-1", below=360)
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 1280, "height": 900})
     await_width(page, "timeline-1", above=800)
+    opened.context.close()
 
 
 def test_a_dark_page_has_dark_charts(desktop: Visit):

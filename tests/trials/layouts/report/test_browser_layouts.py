@@ -75,16 +75,16 @@ def test_the_failure_is_named_where_it_happened(desktop: Visit):
     assert table.locator(".marks li").count() == 7
 
 
-def test_narrow_and_dark(desktop: Visit):
-    page = desktop.page
+def test_narrow_and_dark(browser: Any, report: Path):
+    opened = Visit(browser, report)
+    page = opened.page
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 360, "height": 800})
     await_width(page, "failure-1", below=360)
     assert not is_cut_off(page)
     page.emulate_media(color_scheme="dark")
     assert brightness(page) < 60
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 900})
+    opened.context.close()
 
 
 def test_without_scripts_every_number_is_in_a_table(browser: Any, report: Path):

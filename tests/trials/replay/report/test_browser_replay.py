@@ -74,13 +74,14 @@ def test_a_folded_replay_is_drawn_when_it_is_opened(desktop: Visit):
     assert sum(text.startswith(("Replay (", "Capture (")) for text in texts) == 2
 
 
-def test_a_narrow_window_cuts_nothing_off(desktop: Visit):
-    page = desktop.page
+def test_a_narrow_window_cuts_nothing_off(browser: Any, report: Path):
+    opened = Visit(browser, report)
+    page = opened.page
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 360, "height": 800})
     await_width(page, "replay-time-1", below=360)
     assert not is_cut_off(page)
-    page.set_viewport_size({"width": 1280, "height": 900})
+    opened.context.close()
 
 
 def test_dark_and_light_change_the_charts_too(desktop: Visit):

@@ -294,3 +294,14 @@ def test_rows_that_differ_are_reported_by_class_where_that_is_known():
     found = only(with_parts(Play(rows_different=40), rows=reported), "replay_rows_differ")
     assert "37 of them update: 100 rows expected, 63 observed" in found.sentence
     assert found.evidence["update_different_count"] == 37
+
+
+def test_rows_of_copies_without_data_are_missing_in_any_order():
+    summary = summary_of(Play(rows_different=40))
+    found = only(summary, "replay_rows_differ")
+    assert found.next.startswith("240 COPYs were skipped")
+    assert "--order" not in found.next
+    classes = dict(sample_of(Play(rows_different=40)).replay.classes)
+    del classes["copy"]
+    found = only(with_parts(Play(rows_different=40), classes=classes), "replay_rows_differ")
+    assert "--order key" in found.next

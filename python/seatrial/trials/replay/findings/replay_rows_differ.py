@@ -10,7 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.verdict import order_may_help
+from seatrial.trials.replay.analysis.verdict import copies_without_data, order_may_help
 from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 WARNING_SHARE: Final = 0.01
@@ -36,8 +36,7 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
                 "another order, so that a statement saw writes of others earlier or later than in "
                 "the capture."
             ),
-            next=f"Check the examples. Replay {_order(self.record)}on a restore of the time at "
-            "which the capture began.",
+            next=f"{_first_step(self.record)}on a restore of the time at which the capture began.",
         )
 
     def in_short(self, cells_count: int) -> str:
@@ -61,7 +60,8 @@ def replay_rows_differ(context: Context) -> list[Finding]:
 
     Do:
         Replay with `--order key`, which keeps the order of all conflicting statements, on a restore
-        of the time at which the capture began.
+        of the time at which the capture began. A trace lacks the data of `COPY ... FROM STDIN`: the
+        rows that it loaded are missing in any order.
     """
     worst = worst_cell(context, _share)
     if worst is None:
@@ -88,10 +88,13 @@ def replay_rows_differ(context: Context) -> list[Finding]:
     )
 
 
-def _order(record: ReplayRecord) -> str:
-    if not order_may_help(record):
-        return ""
-    return "with '--order key', which keeps the order of all conflicting statements, "
+def _first_step(record: ReplayRecord) -> str:
+    check = "Check the examples. Replay "
+    if lost := copies_without_data(record):
+        return f"{lost}. {check}"
+    if order_may_help(record):
+        return f"{check}with '--order key', which keeps the order of all conflicting statements, "
+    return check
 
 
 def _tags_different(record: ReplayRecord) -> int:

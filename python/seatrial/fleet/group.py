@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import msgspec
@@ -57,29 +58,30 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
         return LostHost(name=self.host, how=self.how, noticed_s=noticed_s, detail=self.detail)
 
 
-def all_hosts_lost(lost: Sequence[HostLost], used: str, next_step: str) -> TargetError:
-    """Return the error of a sample that lost all hosts.
+def require_same_content(
+    contents: Mapping[str, Mapping[str, Any]], what: str, cause: str, next_step: str
+) -> None:
+    """Check that all hosts see the same file.
 
     Args:
-        lost: The hosts.
-        used: Such as ``server``.
-        next_step: The error's next step.
+        contents: Answer of ``HostActor.content`` by host name.
+        what: The file, in words.
+        cause: The error's cause, and its next step.
+        next_step: See above.
+
+    Raises:
+        TargetError: when one has another file, or none.
     """
-    return TargetError(
-        seen=f"No host is left: {'; '.join(each.words for each in lost)}",
-        cause=f"All hosts died, stopped responding, or could not use the {used}",
-        next_step=next_step,
-    )
-
-
-def lost_before_start(lost: Sequence[HostLost], cause: str, next_step: str) -> PartialResult:
-    """Return the error of hosts that did not answer before the start of a sample."""
-    return PartialResult(
-        seen=f"{'; '.join(each.words for each in lost)}, before the next test began; all earlier "
-        "samples are stored",
-        cause=cause,
-        next_step=next_step,
-    )
+    first = next(iter(contents.values()))
+    for name, found in contents.items():
+        same = all(found.get(key) == first.get(key) for key in ("size_bytes", "head", "tail"))
+        if not same or "obstacle" in found:
+            raise TargetError(
+                seen=f"{name} does not see {what} as the other hosts do: "
+                f"{found.get('obstacle', 'its content differs')}",
+                cause=cause,
+                next_step=next_step,
+            )
 
 
 def known_clocks(readings: Mapping[str, ClockOffset | HostLost]) -> dict[str, ClockOffset]:
@@ -114,18 +116,56 @@ def hosts_in_turn(remaining: Sequence[Host], count: int, round_number: int) -> l
     return sorted(hosts, key=remaining.index)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What errors of a common run say.
+
+    Attributes:
+        used: What the hosts use, such as ``server``.
+        cause: Why a host may be lost before the start.
+        next_step: The errors' next step.
+    """
+
+    used: str
+    cause: str
+    next_step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonRun:
+    """Work that hosts began at one instant.
+
+    Attributes:
+        start_ns: That instant, of this machine's monotonic clock.
+        finished: Hosts with a result.
+        results: Their results, by name.
+        lost: Hosts without one.
+        before: Clocks of all hosts before the start, by name.
+        after: Clocks at the end; without hosts that no longer answer.
+    """
+
+    start_ns: int
+    finished: list[Host]
+    results: dict[str, Any]
+    lost: list[HostLost]
+    before: dict[str, ClockOffset]
+    after: dict[str, ClockOffset]
+
+
 class Group:
     """Hosts with an actor on each; a context manager that ends the actors.
 
     Attributes:
         hosts: In the order of their addresses.
         missing: Hosts on which no actor could be started.
+        lost: Names of the hosts that were lost since.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.hosts: list[Host] = []
         self.missing: list[HostLost] = []
+        self.lost: set[str] = set()
         self._heartbeats = Heartbeats()
         self._head_lost_at_s: float | None = None
         address, _, port = cluster.address.rpartition(":")
@@ -368,9 +408,77 @@ class Group:
                 )
         return found
 
-    def silent(self, hosts: Sequence[Host]) -> set[str]:
-        """Return the names of the hosts that no longer answer."""
-        return {name for name, each in self.clocks(hosts).items() if isinstance(each, HostLost)}
+    def remaining(self) -> list[Host]:
+        """Return the hosts that were not lost."""
+        return [host for host in self.hosts if host.name not in self.lost]
+
+    def drop_silent(self) -> None:
+        """Count as lost the hosts that no longer answer."""
+        readings = self.clocks(self.remaining())
+        self.lost |= {name for name, each in readings.items() if isinstance(each, HostLost)}
+
+    def stop(self, hosts: Iterable[Host]) -> None:
+        """End the work of hosts, without waiting."""
+        for host in hosts:
+            host.actor.stop.remote()
+
+    def require_all(self, answers: Mapping[str, Any], advice: Advice) -> None:
+        """Check that every host answered before the start of common work.
+
+        Raises:
+            PartialResult: when one did not.
+        """
+        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
+        if lost:
+            self.lost |= {each.host for each in lost}
+            raise PartialResult(
+                seen=f"{'; '.join(each.words for each in lost)}, before the next test began; all "
+                "earlier samples are stored",
+                cause=advice.cause,
+                next_step=advice.next_step,
+            )
+
+    def run_together(
+        self,
+        hosts: Sequence[Host],
+        call: Callable[[Mapping[str, int]], Mapping[str, Any]],
+        advice: Advice,
+    ) -> CommonRun:
+        """Let hosts work from one instant on; read their clocks before and after.
+
+        Args:
+            hosts: The hosts.
+            call: Gets the start by each host's own monotonic clock, by name (ns), and returns the
+                answers as ``call_each``.
+            advice: For the errors.
+
+        Raises:
+            PartialResult: when a host was lost before the start.
+            TargetError: when no host finished.
+        """
+        readings = self.clocks(hosts)
+        self.require_all(readings, advice)
+        before = known_clocks(readings)
+        start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
+        answers = call({name: start_ns + each.offset_ns for name, each in before.items()})
+        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
+        self.lost |= {each.host for each in lost}
+        results = {n: answer for n, answer in answers.items() if not isinstance(answer, HostLost)}
+        finished = [host for host in hosts if host.name in results]
+        if not finished:
+            raise TargetError(
+                seen=f"No host is left: {'; '.join(each.words for each in lost)}",
+                cause=f"All hosts died, stopped responding, or could not use the {advice.used}",
+                next_step=advice.next_step,
+            )
+        return CommonRun(
+            start_ns=start_ns,
+            finished=finished,
+            results=results,
+            lost=lost,
+            before=before,
+            after=known_clocks(self.clocks(finished)),
+        )
 
 
 @contextmanager

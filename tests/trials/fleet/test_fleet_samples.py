@@ -244,11 +244,12 @@ def test_a_target_at_its_limit_is_said():
 
 def test_files_that_hosts_did_not_remove_are_named():
     stage = FleetStage.__new__(FleetStage)
-    stage._shared, stage._lost, stage._stack = False, set(), ExitStack()
+    stage._shared, stage._stack = False, ExitStack()
     asked = {}
 
     class Failing:
-        hosts = ()
+        def remaining(self):
+            return []
 
         def ask(self, method, **options):
             asked[method] = options["timeout_s"]
@@ -269,7 +270,7 @@ def test_a_host_that_died_between_samples_leaves_the_tests_of_fewer_hosts(
     on_loss, left, monkeypatch
 ):
     group = Group.__new__(Group)
-    group.hosts = [SimpleNamespace(name=name) for name in ("a", "b", "c")]
+    group.hosts, group.lost = [SimpleNamespace(name=name) for name in ("a", "b", "c")], set()
 
     def clocks(hosts):
         lost = HostLost(host="b", how="silent", noticed_s=5.0, detail="")
@@ -277,10 +278,10 @@ def test_a_host_that_died_between_samples_leaves_the_tests_of_fewer_hosts(
 
     monkeypatch.setattr(group, "clocks", clocks)
     stage = FleetStage.__new__(FleetStage)
-    stage._group, stage._lost, stage._hosts = group, set(), Hosts(on_loss=on_loss)
+    stage._group, stage._hosts = group, Hosts(on_loss=on_loss)
     assert [stage.is_available(cell_of(count)) for count in (2, 3)] == [True, left == 3]
     load = HostLoadGenerator.__new__(HostLoadGenerator)
-    load._group, load._lost, load._hosts = group, set(), Hosts(on_loss=on_loss)
+    load._group, load._hosts = group, Hosts(on_loss=on_loss)
     assert load.count_remaining() == left
 
 

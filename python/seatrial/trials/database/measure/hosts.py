@@ -21,19 +21,16 @@ import msgspec
 from seatrial.errors import TargetError
 from seatrial.fleet.group import (
     START_DELAY_S,
+    Advice,
     Group,
     Host,
     HostLost,
-    all_hosts_lost,
     group_of_hosts,
     hosts_in_turn,
-    known_clocks,
-    lost_before_start,
 )
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
 from seatrial.postgres import connection
-from seatrial.results.fleet import ClockOffset
 from seatrial.study.cell import Cell
 from seatrial.study.hosts import Hosts, hosts_of
 from seatrial.trials.database.measure.driver_result import (
@@ -45,6 +42,7 @@ from seatrial.trials.database.measure.host_load import HostLoad
 from seatrial.trials.database.measure.host_sum import CommonLoad, HostReport, merged_result
 from seatrial.trials.database.measure.stage import Databases
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
+from seatrial.units import NS_PER_S
 
 CONNECT_S: Final = 30.0
 """Maximum time for pgbench to connect its clients: with TLS and authentication a few hundred take
@@ -52,7 +50,11 @@ seconds."""
 GRACE_S: Final = 15.0
 NAME_BYTES_MAX: Final = 63
 """PostgreSQL truncates longer application names."""
-_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS URL`, and continue with --resume"
+_ADVICE: Final = Advice(
+    used="server",
+    cause="The host has no pgbench, cannot reach the server, or is down",
+    next_step="Run `seatrial fleet check --ray ADDRESS URL`, and continue with --resume",
+)
 _TERMINATE: Final = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = %s AND datname = ANY(%s)
@@ -140,22 +142,18 @@ class HostLoadGenerator:
         self._hosts = hosts
         self._run_id = request.run_id
         self._pg_bins = {target.url: target.pg_bin for target in request.plan.targets}
-        self._lost: set[str] = set()
 
     def count_remaining(self) -> int:
         """Return the number of remaining hosts, without any that died between samples."""
         if self._hosts.on_loss == "continue":
-            self._lost |= self._group.silent(self._remaining())
-        return len(self._remaining())
+            self._group.drop_silent()
+        return len(self._group.remaining())
 
     def attach_to(self, driver: Databases) -> None:
         """Run a driver's pgbench on the hosts."""
         driver.load = lambda cell, round_number: partial(
-            self._load, hosts=hosts_in_turn(self._remaining(), hosts_of(cell), round_number)
+            self._load, hosts=hosts_in_turn(self._group.remaining(), hosts_of(cell), round_number)
         )
-
-    def _remaining(self) -> list[Host]:
-        return [host for host in self._group.hosts if host.name not in self._lost]
 
     def _load(
         self,
@@ -184,29 +182,24 @@ class HostLoadGenerator:
             ),
             hosts,
         )
-        self._require_all(prepared)
+        self._group.require_all(prepared, _ADVICE)
         _require_same_version(prepared)
-        readings = self._group.clocks(hosts)
-        self._require_all(readings)
-        clocks = known_clocks(readings)
-        start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
-        start_unix_s = time.time() + START_DELAY_S
-        answers = self._results(hosts, endpoints_of_host, start_ns, clocks, options.duration_s)
-        results = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
-        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
-        self._lost |= {host.host for host in lost}
-        finished = [host for host in hosts if host.name in results]
-        if not finished:
-            raise all_hosts_lost(lost, "server", _CHECK_HINT)
-        after = known_clocks(self._group.clocks(finished))
+        common = self._group.run_together(
+            hosts,
+            lambda start_times_ns: self._results(
+                hosts, endpoints_of_host, start_times_ns, options.duration_s
+            ),
+            _ADVICE,
+        )
+        since_start_s = (time.monotonic_ns() - common.start_ns) / NS_PER_S
         load = CommonLoad(
-            start_ns=start_ns,
-            start_unix_s=start_unix_s,
+            start_ns=common.start_ns,
+            start_unix_s=time.time() - since_start_s,
             duration_s=options.duration_s,
             slice_ms=options.slice_ms,
             hosts_count=len(hosts),
             on_loss=self._hosts.on_loss,
-            lost=[each.since_start() for each in lost],
+            lost=[each.since_start() for each in common.lost],
         )
         return merged_result(
             load,
@@ -215,13 +208,13 @@ class HostLoadGenerator:
                     name=host.name,
                     address=host.node.address,
                     cpus=host.cpus,
-                    part=results[host.name]["done"],
-                    before=clocks[host.name],
-                    after=after.get(host.name),
-                    received_bytes_per_s=float(results[host.name]["received_bytes_per_s"]),
-                    sent_bytes_per_s=float(results[host.name]["sent_bytes_per_s"]),
+                    part=common.results[host.name]["done"],
+                    before=common.before[host.name],
+                    after=common.after.get(host.name),
+                    received_bytes_per_s=float(common.results[host.name]["received_bytes_per_s"]),
+                    sent_bytes_per_s=float(common.results[host.name]["sent_bytes_per_s"]),
                 )
-                for host in finished
+                for host in common.finished
             ],
         )
 
@@ -257,8 +250,7 @@ class HostLoadGenerator:
         self,
         hosts: Sequence[Host],
         endpoints: Mapping[str, Endpoints],
-        start_ns: int,
-        clocks: Mapping[str, ClockOffset],
+        start_times_ns: Mapping[str, int],
         duration_s: float,
     ) -> dict[str, Mapping[str, Any] | HostLost]:
         """Let the hosts load from one instant on; return their results, or how they were lost.
@@ -271,35 +263,22 @@ class HostLoadGenerator:
         def after_loss(lost: HostLost) -> bool:
             # The others would wait for locks of its open transactions.
             _end_sessions(endpoints[lost.host])
-            for host in hosts if stops else ():
-                if host.name != lost.host:
-                    host.actor.stop.remote()
+            if stops:
+                self._group.stop(host for host in hosts if host.name != lost.host)
             return False
 
         try:
             return self._group.call_each(
-                lambda actor, host: actor.work.remote(start_ns + clocks[host.name].offset_ns),
+                lambda actor, host: actor.work.remote(start_times_ns[host.name]),
                 hosts,
                 timeout_s=START_DELAY_S + CONNECT_S + duration_s + GRACE_S,
                 stop_on_loss=after_loss,
             )
         except KeyboardInterrupt:
+            self._group.stop(hosts)
             for host in hosts:
-                host.actor.stop.remote()
                 _end_sessions(endpoints[host.name])
             raise
-
-    def _require_all(self, answers: Mapping[str, Any]) -> None:
-        """Check that every host answered before the start.
-
-        Raises:
-            PartialResult: when one did not.
-        """
-        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
-        if lost:
-            self._lost |= {host.host for host in lost}
-            cause = "The host has no pgbench, cannot reach the server, or is down"
-            raise lost_before_start(lost, cause, _CHECK_HINT)
 
 
 def _own_endpoints(endpoints: Endpoints, host: str, run_id: str) -> Endpoints:

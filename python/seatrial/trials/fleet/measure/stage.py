@@ -6,7 +6,6 @@ all measure without any call -> collect results -> read clocks again -> merge.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -18,14 +17,13 @@ import msgspec
 from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.group import (
     START_DELAY_S,
+    Advice,
     Group,
     Host,
     HostLost,
-    all_hosts_lost,
     group_of_hosts,
     hosts_in_turn,
-    known_clocks,
-    lost_before_start,
+    require_same_content,
 )
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher
@@ -41,7 +39,11 @@ from seatrial.trials.fleet.measure.sample import Answer, SampleRequest, merged_s
 GRACE_S: Final = 15.0
 """After the planned end: the engine waits up to 10 s for requests in flight."""
 PREPARE_S: Final = 3600.0
-_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS`, and continue with --resume"
+_ADVICE: Final = Advice(
+    used="target",
+    cause="The host or Seatrial's process on it ended, or its network failed",
+    next_step="Run `seatrial fleet check --ray ADDRESS`, and continue with --resume",
+)
 
 
 class FleetStage(Stage):
@@ -60,7 +62,6 @@ class FleetStage(Stage):
         self._full_plan = request.plan
         self._request = request
         self._shared = hosts.files == "shared"
-        self._lost: set[str] = set()
         self._mounts: dict[str, str] = {}
         self._stack = ExitStack()
         self._group: Group | None = None
@@ -99,12 +100,11 @@ class FleetStage(Stage):
     def is_available(self, cell: Cell) -> bool:
         """Return whether enough hosts are left for a cell, after any that died between samples."""
         if self._hosts.on_loss == "continue":
-            self._lost |= self._open_group().silent(self._remaining())
+            self._open_group().drop_silent()
         return hosts_of(cell) <= len(self._remaining())
 
     def _remaining(self) -> list[Host]:
-        group = self._group
-        return [each for each in (group.hosts if group else []) if each.name not in self._lost]
+        return self._group.remaining() if self._group else []
 
     def prepare(self, watcher: Watcher) -> None:
         """Write the files, and check that every host has the shared ones.
@@ -141,20 +141,16 @@ class FleetStage(Stage):
         for file in self.plan.files:
             path = str(self.path(file.target, file.name))
             contents = self._open_group().ask("content", path)
-            first = next(iter(contents.values()))
-            for name, found in contents.items():
+            for found in contents.values():
                 if isinstance(found, HostLost):
                     raise _not_prepared(found)
-                keys = ("size_bytes", "head", "tail")
-                same = all(found.get(key) == first.get(key) for key in keys)
-                if not same or "obstacle" in found:
-                    raise TargetError(
-                        seen=f"{name} does not see {path} as the other hosts do: "
-                        f"{found.get('obstacle', 'its content differs')}",
-                        cause="The path is not on a file system that all hosts have mounted",
-                        next_step='Mount it there, or set files = "own" in [hosts]',
-                    )
-                self._mounts[name] = str(found["mount"])
+            require_same_content(
+                contents,
+                path,
+                cause="The path is not on a file system that all hosts have mounted",
+                next_step='Mount it there, or set files = "own" in [hosts]',
+            )
+            self._mounts |= {name: str(found["mount"]) for name, found in contents.items()}
 
     def spec(self, cell: Cell, round_number: int) -> SpecDocument:
         """Return the specification of a cell; with own files each host adds its path."""
@@ -170,50 +166,42 @@ class FleetStage(Stage):
             it is never averaged with samples of all hosts.
 
         Raises:
+            PartialResult: when a host was lost before the start.
             TargetError: when no host finished its part.
         """
         round_number = sample_context.round_number
         hosts = hosts_in_turn(self._remaining(), hosts_of(cell), round_number)
-        before = self._open_group().clocks(hosts)
-        if lost := [each for each in before.values() if isinstance(each, HostLost)]:
-            self._lost |= {each.host for each in lost}
-            cause = "The host or Seatrial's process on it ended, or its network failed"
-            raise lost_before_start(lost, cause, _CHECK_HINT)
-        clocks = known_clocks(before)
         path = self.path(cell.target, self.plan.files[0].name) if self._shared else None
-        system = SystemCounters(path)
-        start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
-        start_times_ns = {name: start_ns + each.offset_ns for name, each in clocks.items()}
-        answers = self._run(cell, spec, hosts, start_times_ns, round_number)
-        system_counters = system.grown()
-        found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
-        missing = [each for each in answers.values() if isinstance(each, HostLost)]
-        self._lost |= {each.host for each in missing}
-        finished = [host for host in hosts if host.name in found]
-        if not finished:
-            raise all_hosts_lost(missing, "target", _CHECK_HINT)
-        after = known_clocks(self._open_group().clocks(finished))
+        grown: dict[str, float] = {}
+
+        def run(start_times_ns: Mapping[str, int]) -> dict[str, Any]:
+            system = SystemCounters(path)
+            answers = self._run(cell, spec, hosts, start_times_ns, round_number)
+            grown.update(system.grown())
+            return answers
+
+        common = self._open_group().run_together(hosts, run, _ADVICE)
         parts = [
             Answer(
                 name=host.name,
                 address=host.node.address,
                 cpus=host.cpus,
-                parts=found[host.name],
-                before=clocks[host.name],
-                after=after.get(host.name),
+                parts=common.results[host.name],
+                before=common.before[host.name],
+                after=common.after.get(host.name),
                 mount=self._mounts.get(host.name, ""),
             )
-            for host in finished
+            for host in common.finished
         ]
         request = SampleRequest(
             cell=cell,
             round_number=round_number,
             position=sample_context.position,
-            start_ns=start_ns,
+            start_ns=common.start_ns,
             hosts_count=len(hosts),
             on_loss=self._hosts.on_loss,
-            lost=[each.since_start() for each in missing],
-            grown=system_counters,
+            lost=[each.since_start() for each in common.lost],
+            grown=grown,
         )
         return merged_sample(request, parts)
 
@@ -237,9 +225,8 @@ class FleetStage(Stage):
         stops = self._hosts.on_loss == "stop"
 
         def stop_others(lost: HostLost) -> bool:
-            for host in hosts if stops else ():
-                if host.name != lost.host:
-                    host.actor.stop.remote()
+            if stops:
+                self._open_group().stop(host for host in hosts if host.name != lost.host)
             return stops
 
         return self._open_group().call_each(

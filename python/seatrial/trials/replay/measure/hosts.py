@@ -10,7 +10,6 @@ are those of lost hosts; no others may be missing.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -19,14 +18,14 @@ from typing import Any, Final, Literal, TypedDict
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import PartialResult, SeatrialError, TargetError
+from seatrial.errors import SeatrialError
 from seatrial.fleet.cluster import ClusterError
-from seatrial.fleet.group import START_DELAY_S, Group, Host, HostLost, all_hosts_lost, known_clocks
+from seatrial.fleet.group import Advice, CommonRun, Group, Host, HostLost, require_same_content
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.engine import OperationParts, SampleParts
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import StageRequest
-from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, skew_bound_ns
+from seatrial.results.fleet import FleetRecord, HostRecord, skew_bound_ns
 from seatrial.results.model import Outcome, Timeline
 from seatrial.results.replay import (
     LOST_HOST,
@@ -51,7 +50,11 @@ from seatrial.units import NS_PER_S
 
 PREPARE_S: Final = 3600.0
 
-_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS TRACE URL`"
+_ADVICE: Final = Advice(
+    used="server",
+    cause="The host could not read the trace or find the server, or is down",
+    next_step="Run `seatrial fleet check --ray ADDRESS TRACE URL`",
+)
 
 
 def stage_of_hosts(request: StageRequest) -> HostsStage:
@@ -75,7 +78,7 @@ class HostReplayer:
 
     def count_remaining(self) -> int:
         """Return the number of remaining hosts."""
-        return len(self._group.hosts)
+        return len(self._group.remaining())
 
     def attach_to(self, driver: Databases) -> None:
         """Let the hosts replay the traces of a driver."""
@@ -90,7 +93,7 @@ class HostReplayer:
             PartialResult: when a host was lost before the start.
             TargetError: when the trace or the server cannot be used.
         """
-        hosts = self._group.hosts
+        hosts = self._group.remaining()
         self._require_same_trace(str(spec["trace"]))
         shares = _connections(spec.get("connections_max"), len(hosts))
         watcher.step(f"Reading the trace on {len(hosts)} hosts")
@@ -98,30 +101,21 @@ class HostReplayer:
             lambda actor, host: actor.prepare_replay.remote(
                 _part(spec, hosts.index(host), len(hosts), shares)
             ),
+            hosts,
             timeout_s=PREPARE_S,
         )
-        _require_all(prepared)
-        before = self._group.clocks()
-        _require_all(before)
+        self._group.require_all(prepared, _ADVICE)
         watcher.step(f"Replaying on {len(hosts)} hosts")
-        start_ns = time.monotonic_ns() + int(START_DELAY_S * NS_PER_S)
-        answers = self._answers(start_ns, before)
-        found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
-        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
-        kept = [host for host in hosts if host.name in found]
-        if not kept:
-            raise all_hosts_lost(lost, "server", _CHECK_HINT)
-        self._group.hosts = kept
-        after = known_clocks(self._group.clocks(kept))
-        replays = [_replay(host.name, found[host.name]) for host in kept]
-        merged = merge(_with_common_end([_sample(each, start_ns) for each in replays]))
+        common = self._group.run_together(hosts, self._answers, _ADVICE)
+        replays = [_replay(host.name, common.results[host.name]) for host in common.finished]
+        merged = merge(_with_common_end([_sample(each, common.start_ns) for each in replays]))
         records = [
-            _host_record(host, replay, merged, found[host.name], (before[host.name], after))
-            for host, replay in zip(kept, replays, strict=True)
+            _host_record(host, replay, merged, common)
+            for host, replay in zip(common.finished, replays, strict=True)
         ]
         fleet = FleetRecord(
             hosts=records,
-            lost=[each.since_start() for each in lost],
+            lost=[each.since_start() for each in common.lost],
             planned_hosts=len(hosts),
             on_loss="stop",
             skew_ns=_skew_ns(replays),
@@ -130,7 +124,7 @@ class HostReplayer:
             outside_completed=0,
         )
         end, words = merged_end(replays)
-        record = merged_record(replays, is_whole=not lost)
+        record = merged_record(replays, is_whole=not common.lost)
         result = MergedPlayback(
             parts=_parts(replays, merged),
             record_json=msgspec.json.encode(record).decode(),
@@ -140,7 +134,7 @@ class HostReplayer:
         return PlaybackOutcome(result=result, interrupted=end == "interrupted", fleet=fleet)
 
     def _answers(
-        self, start_ns: int, clocks: Mapping[str, Any]
+        self, start_times_ns: Mapping[str, int]
     ) -> dict[str, Mapping[str, Any] | HostLost]:
         """Let all hosts replay from one instant on, and wait for all of them.
 
@@ -149,13 +143,13 @@ class HostReplayer:
         """
         try:
             return self._group.call_each(
-                lambda actor, host: actor.replay.remote(start_ns + clocks[host.name].offset_ns),
+                lambda actor, host: actor.replay.remote(start_times_ns[host.name]),
+                self._group.remaining(),
                 # At maximum speed no end is planned: its heartbeat finds a silent host.
                 timeout_s=float("inf"),
             )
         except KeyboardInterrupt:
-            for host in self._group.hosts:
-                host.actor.stop.remote()
+            self._group.stop(self._group.remaining())
             raise
 
     def _require_same_trace(self, trace: str) -> None:
@@ -164,19 +158,15 @@ class HostReplayer:
         Raises:
             TargetError: when one has another trace, or none.
         """
-        seen = self._group.ask("content", trace)
-        _require_all(seen)
-        first = next(iter(seen.values()))
-        for name, found in seen.items():
-            same = all(found.get(key) == first.get(key) for key in ("size_bytes", "head", "tail"))
-            if not same or "obstacle" in found:
-                raise TargetError(
-                    seen=f"{name} does not see the trace {trace} as the other hosts do: "
-                    f"{found.get('obstacle', 'its content differs')}",
-                    cause="Each host of the cluster reads the trace at the same path",
-                    next_step="Put it into a folder that every host mounts at that path, or copy "
-                    "it there on every host",
-                )
+        seen = self._group.ask("content", trace, hosts=self._group.remaining())
+        self._group.require_all(seen, _ADVICE)
+        require_same_content(
+            seen,
+            f"the trace {trace}",
+            cause="Each host of the cluster reads the trace at the same path",
+            next_step="Put it into a folder that every host mounts at that path, or copy it there "
+            "on every host",
+        )
 
 
 def _part(
@@ -267,15 +257,9 @@ def _parts(replays: Sequence[HostReplay], merged: Merged) -> SampleParts:
     }
 
 
-def _host_record(
-    host: Host,
-    replay: HostReplay,
-    merged: Merged,
-    answer: Mapping[str, Any],
-    clocks: tuple[Any, Mapping[str, ClockOffset]],
-) -> HostRecord:
+def _host_record(host: Host, replay: HostReplay, merged: Merged, common: CommonRun) -> HostRecord:
     outcome = msgspec.convert(replay.parts["outcome"], Outcome)
-    before, after = clocks
+    answer = common.results[host.name]
     client, duration_s = replay.record.client, float(replay.parts["duration_s"])
     used_s = client.cpu_ns / NS_PER_S
     lateness_ns = _lateness_ns(replay)
@@ -285,8 +269,8 @@ def _host_record(
         started_ns=lateness_ns,
         lateness_ns=lateness_ns,
         ended_ns=lateness_ns + round(duration_s * NS_PER_S),
-        clock_before=before,
-        clock_after=after.get(host.name),
+        clock_before=common.before[host.name],
+        clock_after=common.after.get(host.name),
         completed=outcome.completed,
         failed=outcome.failed,
         window_completed=outcome.completed,
@@ -297,17 +281,6 @@ def _host_record(
         received_bytes_per_s=float(answer["received_bytes_per_s"]),
         sent_bytes_per_s=float(answer["sent_bytes_per_s"]),
     )
-
-
-def _require_all(answers: Mapping[str, Any]) -> None:
-    """Check that every host answered before the start; raises PartialResult."""
-    lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
-    if lost:
-        raise PartialResult(
-            seen=f"Nothing was replayed: {'; '.join(each.words for each in lost)}",
-            cause="The host could not read the trace or find the server, or is down",
-            next_step=_CHECK_HINT,
-        )
 
 
 OTHER_HOST: Final = "other_host"

@@ -232,7 +232,7 @@ def with_commits(path: CommitPath, commits_per_s: float) -> CommitPath:
         path = replace(path, work_s=math.sqrt(low * high))
         simulation = _CommitSimulation(
             path, (), _FIT_SCENARIOS, _seconds(path), OTHER_DEVICE
-        ).simulate()
+        ).simulate(with_times=False)
         is_more = (
             simulation.commits.sum() / simulation.pairs.sum() > commits_per_s / path.pairs_per_s
         )
@@ -328,15 +328,18 @@ class _CommitSimulation:
         self._row = np.zeros(scenarios, dtype=np.int64)
         self.pairs = np.zeros(scenarios)
         self.commits = np.zeros(scenarios)
+        self._last_s = np.zeros((scenarios, path.clients))
+        self._next_client = np.zeros(scenarios, dtype=np.int64)
         self._latencies: list[NDArray[np.float64]] = []
         self._commit_times: list[NDArray[np.float64]] = []
 
-    def simulate(self) -> _CommitSimulation:
-        """Run until every scenario has ended."""
+    def simulate(self, *, with_times: bool = True) -> _CommitSimulation:
+        """Run until every scenario has ended.
+
+        Args:
+            with_times: Whether the times of commits are kept; they take half of the computing.
+        """
         clients = self._path.clients
-        last_s = np.zeros((self._worlds, clients))
-        next_client = np.zeros(self._worlds, dtype=np.int64)
-        client_numbers = np.arange(clients)
         start_s = np.zeros(self._worlds)
         since_s = paused_s = np.full(self._worlds, 1 / self._path.pairs_per_s)
         commits = np.zeros(self._worlds, dtype=np.int64)
@@ -348,22 +351,53 @@ class _CommitSimulation:
             commits = np.maximum(1, others + self._ready(commits, paused_s))
             end_s, pause_s = self._pair(start_s, step)
             counts = (end_s >= self._warm_s) & (end_s < end_of_all_s)
-            order = np.mod(client_numbers - next_client[:, None], clients)
-            joined = order < commits[:, None]
-            # Who became ready while the previous pair was written has waited for its end.
-            waited_s = self._since_ready_s(since_s, clients) - paused_s[:, None]
-            waited_s = np.where(order < others[:, None], np.maximum(0.0, waited_s), 0.0)
-            took_s = (end_s - start_s)[:, None] + waited_s
-            self._commit_times.append(np.where(joined & counts[:, None], took_s, np.nan))
-            taken_s = end_s[:, None] - last_s + self._extra_work_s(last_s.shape)
-            self._latencies.append(np.where(joined & counts[:, None], taken_s, np.nan))
-            last_s = np.where(joined, end_s[:, None], last_s)
-            next_client = np.mod(next_client + commits, clients)
+            if with_times:
+                waited_s = self._since_ready_s(since_s, clients) - paused_s[:, None]
+                self._keep_times(
+                    took_s=end_s - start_s,
+                    end_s=end_s,
+                    waited_s=waited_s,
+                    commits=commits,
+                    others=others,
+                    counts=counts,
+                )
             self.pairs += counts
             self.commits += commits * counts
             paused_s, since_s = pause_s, end_s + pause_s - start_s
             start_s = end_s + pause_s
         return self
+
+    def _keep_times(
+        self,
+        *,
+        took_s: NDArray[np.float64],
+        end_s: NDArray[np.float64],
+        waited_s: NDArray[np.float64],
+        commits: NDArray[np.int64],
+        others: NDArray[np.int64],
+        counts: NDArray[np.bool_],
+    ) -> None:
+        """Keep the times of the commits of one pair.
+
+        Args:
+            took_s: Time of the pair; shape (scenarios,), as all but ``waited_s``.
+            end_s: When it ended.
+            waited_s: Time from when a client became ready to the start of the pair; shape
+                (scenarios, clients).
+            commits: Number of clients that joined.
+            others: How many of them became ready while the previous pair was written, and waited.
+            counts: Whether the pair counts.
+        """
+        clients = self._path.clients
+        order = np.mod(np.arange(clients) - self._next_client[:, None], clients)
+        joined = order < commits[:, None]
+        is_counted = joined & counts[:, None]
+        waited_s = np.where(order < others[:, None], np.maximum(0.0, waited_s), 0.0)
+        self._commit_times.append(np.where(is_counted, took_s[:, None] + waited_s, np.nan))
+        taken_s = end_s[:, None] - self._last_s + self._extra_work_s(self._last_s.shape)
+        self._latencies.append(np.where(is_counted, taken_s, np.nan))
+        self._last_s = np.where(joined, end_s[:, None], self._last_s)
+        self._next_client = np.mod(self._next_client + commits, clients)
 
     def _ready(self, working: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return how many of the working clients have become ready within a time."""

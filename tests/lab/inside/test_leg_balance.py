@@ -24,7 +24,7 @@ STUDY = """
     legs = 2
     expose = "legs"
     filesystem = "none"
-    size = "64MiB"
+    size = "16MiB"
     delay_ms = [30, {second_ms}]
     [[workload]]
     kind = "io"

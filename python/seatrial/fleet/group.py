@@ -146,7 +146,7 @@ class CommonRun:
 
     start_ns: int
     finished: list[Host]
-    results: dict[str, Any]
+    results: Mapping[str, Any]
     lost: list[HostLost]
     before: dict[str, ClockOffset]
     after: dict[str, ClockOffset]

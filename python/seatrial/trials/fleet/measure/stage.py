@@ -174,7 +174,7 @@ class FleetStage(Stage):
         path = self.path(cell.target, self.plan.files[0].name) if self._shared else None
         grown: dict[str, float] = {}
 
-        def run(start_times_ns: Mapping[str, int]) -> dict[str, Any]:
+        def run(start_times_ns: Mapping[str, int]) -> Mapping[str, Any]:
             system = SystemCounters(path)
             answers = self._run(cell, spec, hosts, start_times_ns, round_number)
             grown.update(system.grown())

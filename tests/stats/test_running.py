@@ -9,7 +9,13 @@ from seatrial.findings.context import Context
 from seatrial.findings.rules.start_up_phase import start_up_phase
 from seatrial.findings.summary import summarise_cell
 from seatrial.stats.cell_estimates import latency_estimates, rate_estimate
-from seatrial.stats.running import response_histogram, running, running_from, running_per_s
+from seatrial.stats.running import (
+    phases_alike,
+    response_histogram,
+    running,
+    running_from,
+    running_per_s,
+)
 
 from .builders import MS_NS, cell_of, run_of
 from .timed import noisy_counts, timed_sample
@@ -86,6 +92,18 @@ def test_from_a_moment_on_never_less_than_the_running_phase_nor_than_half():
     assert running_from(whole, 2.6) == running(whole)
     scheduled = timed_sample(noisy_counts(50), cell_of(arrival={"kind": "fixed", "per_s": 1000}))
     assert running_from(scheduled, 1.0).from_s == 0
+
+
+def test_compared_samples_all_begin_at_one_moment_or_none_is_cut():
+    cut, alike = timed_sample(counts_with(10, 4.0)), timed_sample(noisy_counts(30))
+    short = timed_sample(noisy_counts(19))
+
+    def starts_s(*samples):
+        return [each.from_s for each in phases_alike(samples, [running(s) for s in samples])]
+
+    assert starts_s(cut, alike) == pytest.approx([1.0, 1.0])
+    assert starts_s(cut, alike, short) == [0.0, 0.0, 0.0]
+    assert starts_s(alike, short) == [0.0, 0.0]
 
 
 def test_a_decay_is_cut_as_far_as_it_significantly_reaches():

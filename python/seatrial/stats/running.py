@@ -10,6 +10,7 @@ running phase, and the finding ``start_up_phase`` reports what was excluded.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,6 +109,24 @@ def running_from(sample: Sample, from_s: float) -> RunningPhase:
         return own
     first = math.ceil(from_s * NS_PER_S / sample.timeline.slice_ns - 1e-6)
     return own if first > START_UP_SHARE_MAX * whole_slices(sample) else _from_slice(sample, first)
+
+
+def phases_alike(samples: Sequence[Sample], own: Sequence[RunningPhase]) -> list[RunningPhase]:
+    """Return the phases in which samples are compared: all from one moment on, or all whole.
+
+    The moment is the end of the longest start-up phase. If any sample cannot begin there, nothing
+    is excluded: the difference between a start-up phase and the rest would appear as one of sides.
+
+    Args:
+        samples: Those of all sides, at least one.
+        own: The running phase of each.
+    """
+    from_s = max(phase.from_s for phase in own)
+    if from_s == 0:
+        return list(own)
+    found = [running_from(sample, from_s) for sample in samples]
+    can_begin = all(phase.from_s > from_s - 1e-6 for phase in found)
+    return found if can_begin else [_whole(sample) for sample in samples]
 
 
 def _from_slice(sample: Sample, first: int) -> RunningPhase:

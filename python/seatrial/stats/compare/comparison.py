@@ -119,7 +119,7 @@ def warnings_of(
     b: SideSamples,
     matched: MatchedCells,
     comparison: Comparison,
-    unlike_starts: Sequence[str],
+    questions: Questions,
 ) -> list[str]:
     """Return the limitations of a comparison, the most severe first.
 
@@ -128,7 +128,7 @@ def warnings_of(
         b: The side compared with it.
         matched: Their cells.
         comparison: The result, without warnings and verdict.
-        unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
+        questions: What was asked about them.
     """
     found = [
         *_zeros(a, b, matched),
@@ -142,7 +142,8 @@ def warnings_of(
         unfinished(b),
         *_measured_once(comparison.comparands),
         _unlike_lengths(a, b, matched),
-        _unlike_starts(a, b, unlike_starts),
+        _unlike_starts(a, b, questions.unlike_starts),
+        _included_starts(a, b, questions.included_starts),
         _below_noise(comparison),
         "" if not matched.by_identity else _by_identity(a, b, matched),
         _one_sided(a, matched.only_a, b),
@@ -260,6 +261,17 @@ def _unlike_starts(a: SideSamples, b: SideSamples, unlike: Sequence[str]) -> str
         f"Some rounds of {format_plural(len(unlike), 'test')} ({_listed(unlike, a, b)}) have a "
         "start-up phase and others have none: all are compared from the end of that phase, "
         "which is excluded."
+    )
+
+
+def _included_starts(a: SideSamples, b: SideSamples, included: Sequence[str]) -> str:
+    """Report cells whose start-up phase cannot be excluded from all samples."""
+    if not included:
+        return ""
+    return (
+        f"The start-up phase of {format_plural(len(included), 'test')} ({_listed(included, a, b)}) "
+        "cannot be excluded from every sample, as some are too short or have no timeline: it is "
+        "included in all, and weighs more in shorter samples. Measure both sides equally long."
     )
 
 
@@ -416,7 +428,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             ],
             cells_count=len(self.matched.cells),
         )
-        weak = warnings_of(self.a, self.b, self.matched, comparison, self.questions.unlike_starts)
+        weak = warnings_of(self.a, self.b, self.matched, comparison, self.questions)
         comparison = msgspec.structs.replace(comparison, warnings=self.ignored + weak)
         return msgspec.structs.replace(comparison, verdict=verdict(comparison))
 

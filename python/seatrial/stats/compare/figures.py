@@ -21,7 +21,7 @@ from seatrial.stats.cell_estimates import (
 )
 from seatrial.stats.compare.model import OneSidedFigure
 from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
-from seatrial.stats.running import RunningPhase, response_histogram, running_from
+from seatrial.stats.running import RunningPhase, phases_alike, response_histogram
 from seatrial.stats.wording import DATABASE_OPERATIONS
 
 RATE = "iops"
@@ -68,13 +68,16 @@ class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         a: On side A, by figure.
         b: On side B, by figure.
-        has_unlike_starts: Whether some samples have a start-up phase and others have none.
+        has_unlike_starts: Whether some samples have a start-up phase and others have none, and
+            all are compared from its end.
+        includes_starts: Whether a start-up phase is included, as some samples end too early.
         one_sided: Percentiles that are known on one side only; the caller names their cell.
     """
 
     a: dict[str, Rounds]
     b: dict[str, Rounds]
     has_unlike_starts: bool
+    includes_starts: bool
     one_sided: list[OneSidedFigure]
 
 
@@ -84,7 +87,8 @@ def figures_of_both(
     """Return the comparable figures of one cell: of its running phases, all from the same moment.
 
     If the start-up phase were excluded on one side only, that would appear as a difference; as its
-    detection may depend on little, both sides are compared from the same moment.
+    detection may depend on little, both sides are compared from the same moment, or whole if some
+    samples are too short for that.
 
     Args:
         a: Samples of one cell on side A, at least one.
@@ -92,10 +96,11 @@ def figures_of_both(
         wanted: Names of figures; by default all. ``p99`` stands for that of every kind.
     """
     own = [counted(side) for side in (a, b)]
-    phases = [phases_of(side) for side in own]
-    starts_s = [phase.from_s for side in phases for phase in side]
-    if max(starts_s) > 0:
-        phases = [[running_from(sample, max(starts_s)) for sample in side] for side in own]
+    found = phases_of([*own[0], *own[1]])
+    starts_s = [phase.from_s for phase in found]
+    found = phases_alike([*own[0], *own[1]], found)
+    includes_starts = max(starts_s) > 0 == max(phase.from_s for phase in found)
+    phases = [found[: len(own[0])], found[len(own[0]) :]]
     of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
     # Percentiles of another tool have another starting point and other buckets.
     unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
@@ -106,7 +111,8 @@ def figures_of_both(
     return SideFigures(
         a=of_a,
         b=of_b,
-        has_unlike_starts=min(starts_s) == 0 < max(starts_s),
+        has_unlike_starts=min(starts_s) == 0 < max(starts_s) and not includes_starts,
+        includes_starts=includes_starts,
         one_sided=[
             *(_unknown(each, "a", own[1], phases[1]) for each in _only_in(of_a, of_b, own[1])),
             *(_unknown(each, "b", own[0], phases[0]) for each in _only_in(of_b, of_a, own[0])),

@@ -73,12 +73,14 @@ class Questions(msgspec.Struct, kw_only=True):
             the plan.
         overall: By figure, in the same order.
         unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
+        included_starts: Keys of cells that are compared with their start-up phase.
         one_sided: Percentiles that are known on one side only.
     """
 
     cells: list[CellQuestion]
     overall: list[OverallQuestion]
     unlike_starts: list[str]
+    included_starts: list[str]
     one_sided: list[OneSidedFigure]
 
 
@@ -94,11 +96,14 @@ def ask(
     """
     by_figure: dict[str, list[CellQuestion]] = defaultdict(list)
     unlike_starts: list[str] = []
+    included_starts: list[str] = []
     one_sided: list[OneSidedFigure] = []
     for cell in cells:
         both = figures_of_both(cell.a, cell.b, wanted)
         if both.has_unlike_starts:
             unlike_starts.append(cell.key)
+        if both.includes_starts:
+            included_starts.append(cell.key)
         one_sided += [
             msgspec.structs.replace(each, key=cell.key, identity=cell.identity)
             for each in both.one_sided
@@ -117,6 +122,7 @@ def ask(
         cells=[question for requested in ordered.values() for question in requested],
         overall=[question for question in overall if question],
         unlike_starts=unlike_starts,
+        included_starts=included_starts,
         one_sided=one_sided,
     )
 

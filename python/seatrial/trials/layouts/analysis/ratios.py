@@ -29,7 +29,7 @@ from seatrial.stats.compare.ratio import (
 )
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
-from seatrial.stats.running import RunningPhase, running, running_from
+from seatrial.stats.running import RunningPhase, phases_alike, running
 from seatrial.stats.wording import format_plural, format_size, operation_phrase
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.layouts.analysis.accounting import accounting
@@ -89,14 +89,12 @@ class LayoutCells:
         return overall_contrast(pairs, paired=True) if pairs else None
 
     def _pair(self, a: CellSummary, b: CellSummary) -> tuple[Rounds, Rounds]:
-        """Return the rates of one cell on both sides, from the same moment of each sample on."""
-        sides = [counted(a.samples), counted(b.samples)]
-        start_s = max(self._phase(sample).from_s for side in sides for sample in side)
-        first, second = (self._rounds(side, start_s) for side in sides)
-        return first, second
+        """Return the rates of one cell on both sides, of the same phase of each sample."""
+        of_a, of_b = counted(a.samples), counted(b.samples)
+        phases = phases_alike([*of_a, *of_b], [self._phase(sample) for sample in (*of_a, *of_b)])
+        return self._rounds(of_a, phases[: len(of_a)]), self._rounds(of_b, phases[len(of_a) :])
 
-    def _rounds(self, samples: Sequence[Sample], start_s: float) -> Rounds:
-        phases = [self._phase(s) if start_s == 0 else running_from(s, start_s) for s in samples]
+    def _rounds(self, samples: Sequence[Sample], phases: Sequence[RunningPhase]) -> Rounds:
         return Rounds(
             values={
                 sample.round: phase.completed_per_s

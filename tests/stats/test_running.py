@@ -70,6 +70,16 @@ def test_a_rate_that_goes_up_and_down_has_no_running_phase(stretches):
     assert running(timed_sample(np.rint(counts))).from_s == 0
 
 
+@pytest.mark.parametrize(("ratio", "later"), [(0.5, 0.5), (0.5, 0.6), (2.0, 2.0)])
+def test_a_first_stretch_that_recurs_is_no_start(ratio, later):
+    counts = noisy_counts(300).astype(float)
+    counts[:10] *= ratio
+    assert running(timed_sample(np.rint(counts))).from_s == pytest.approx(1.0, abs=0.11)
+    for start in (70, 140, 210, 280):
+        counts[start : start + 10] *= later
+    assert running(timed_sample(np.rint(counts))).from_s == 0
+
+
 def test_a_short_dip_after_the_start_does_not_keep_it_in():
     counts = counts_with(10, 3.0, values=60)
     counts[30:33] = 60
@@ -125,6 +135,12 @@ def test_a_freeze_at_the_beginning_is_never_cut():
     counts = noisy_counts(50)
     counts[:10] = 0
     assert running(timed_sample(counts)).from_s == 0
+
+
+def test_a_fast_start_is_cut_although_most_of_the_rest_is_a_freeze():
+    counts = counts_with(10, 4.0, values=100)
+    counts[35:95] = 0
+    assert running(timed_sample(counts)).from_s == pytest.approx(1.0)
 
 
 def test_a_fast_start_is_cut_although_a_freeze_follows():

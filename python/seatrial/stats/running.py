@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from seatrial._core import Histogram
@@ -20,6 +21,7 @@ from seatrial.stats.model import is_broken
 from seatrial.stats.steady.change_points import (
     CHANCE_MAX,
     STRETCH_MIN,
+    change_points,
     likeliest_change,
     logarithms,
 )
@@ -183,8 +185,8 @@ def start_up_steps(rates: Array) -> int:
     A start-up phase is a stretch at the beginning, at most half of all, whose rate differs from
     that of the rest by a ratio of at least 1.2 (of the medians) and by more than autocorrelated
     noise does in 1 % of the cases. The rest must be at one level: a rate that keeps falling, or
-    goes up and down, has no running phase. A freeze is never excluded: a start-up phase ends before
-    the first step in which nothing completed.
+    goes up and down, has no running phase, and a stretch that recurs is no start-up. A freeze is
+    never excluded: a start-up phase ends before the first step in which nothing completed.
 
     Args:
         rates: Completed requests per second in each step, at least 20 of them.
@@ -201,7 +203,9 @@ def start_up_steps(rates: Array) -> int:
         return 0
     until_freeze = len(rates) if present.all() else int((~present).argmax())
     end = min(end, until_freeze)
-    return end if end >= STRETCH_MIN and _is_one_level(rates[end:]) else 0
+    if end < STRETCH_MIN or not _is_one_level(rates[end:]) or _recurs(rates, end):
+        return 0
+    return end
 
 
 def _first_level_end(values: Array, index_max: int | None) -> int:
@@ -220,6 +224,21 @@ def _is_one_level(rates: Array) -> bool:
     """
     levels_per_s = [level.rate_per_s for level in levels_of(rates) if level.rate_per_s > 0]
     return max(levels_per_s, default=0.0) < RATIO_MIN * min(levels_per_s, default=math.inf)
+
+
+def _recurs(rates: Array, end: int) -> bool:
+    """Return whether the rest has a stretch that is more like the beginning than like the rest.
+
+    Such stretches may be too short to be a level, as those of a drive that collects garbage for a
+    second every few seconds. A freeze is not one.
+    """
+    rest = rates[end:][rates[end:] > 0]
+    usual_per_s = median(rest)
+    departing = math.log(median(rates[:end]) / usual_per_s)
+    bounds = [0, *change_points(logarithms(rest)), len(rest)]
+    levels_per_s = [median(rest[first:last]) for first, last in pairwise(bounds)]
+    halfway = departing**2 / 2
+    return any(math.log(each / usual_per_s) * departing > halfway for each in levels_per_s)
 
 
 def _differ(before: Array, after: Array) -> bool:

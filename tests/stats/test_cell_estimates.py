@@ -220,6 +220,21 @@ def test_rounds_needed_reach_what_is_requested_in_half_of_the_cases():
         assert np.median(reported) == pytest.approx(true, rel=0.15)
 
 
+@pytest.mark.parametrize(("apart", "rounds"), [(0.1, 20), (0.4, 274), (0.6, 611)])
+def test_rounds_needed_after_two_rounds_follow_from_their_spread(apart, rounds):
+    """The interval of two rounds 0.4 apart reaches from a sixth to six times their mean."""
+    estimate = estimate_of_rounds([1.0, math.exp(apart)], "IOPS")
+    assert rounds_needed(estimate, 0.05) == pytest.approx(rounds, abs=2)
+
+
+def test_rounds_needed_with_a_round_of_0_follow_from_the_end_that_is_not_cut_off():
+    estimate = estimate_of_rounds([0.0, 10.0, 20.0], "share")
+    spread = 10 / 10 * math.sqrt(2 / stats.chi2.ppf(0.5, 2))
+    needed = rounds_needed(estimate, 0.2)
+    assert needed == next(n for n in range(3, 999) if t_of(n - 1) * spread / n**0.5 <= 0.2)
+    assert rounds_needed(estimate_of_rounds([0.0, 0.0, 20.0], "IOPS"), 0.2) is None
+
+
 def test_rounds_needed_are_not_reported_where_nobody_knows():
     estimate = estimate_of_rounds([100, 104, 96, 102], "IOPS")
     assert rounds_needed(estimate, 1e-6) is None

@@ -696,12 +696,19 @@ def rounds_needed(estimate: Estimate, precision_share: float) -> int | None:
 
     None when unknown: measured once, or more than 1,000.
     """
-    share = estimate.half_width_share
-    if share is None or estimate.rounds < 2 or precision_share <= 0:
+    low, high = estimate.low, estimate.high
+    if low is None or high is None or estimate.value == 0:
         return None
-    spread = share * math.sqrt(estimate.rounds) / t_of(estimate.rounds - 1)
+    if estimate.rounds < 2 or precision_share <= 0:
+        return None
+    # Over few rounds the interval of the logarithms is wide, and its exponential far wider. An
+    # arithmetic one, with a round of 0, is cut off at its lower end.
+    half, wanted = high / estimate.value - 1, precision_share
+    if low > 0:
+        half, wanted = math.log(high / low) / 2, math.asinh(precision_share)
+    spread = half * math.sqrt(estimate.rounds) / t_of(estimate.rounds - 1)
     spread *= spread_correction(estimate.rounds)
     for rounds in range(ROUNDS_MIN_SETTLED, 1001):
-        if t_of(rounds - 1) * spread / math.sqrt(rounds) <= precision_share:
+        if t_of(rounds - 1) * spread / math.sqrt(rounds) <= wanted:
             return rounds
     return None

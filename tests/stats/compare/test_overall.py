@@ -89,6 +89,14 @@ def test_cells_with_a_zero_or_measured_once_are_left_out():
     assert found.log_ratio == pytest.approx((np.log(b) - np.log(a))[2:].mean())
 
 
+def test_a_cell_with_a_zero_does_not_coarsen_the_others():
+    """Of a round in which one request of a test completed, the resolution is that request."""
+    pairs = as_pairs(*sides(np.random.default_rng(3), 3, 3))
+    pairs.append((pairs[0][0], Rounds(values={0: 0, 1: 0, 2: 1}, unit="IOPS", resolution_share=1)))
+    found, cells = overall_contrast(pairs, paired=True)
+    assert (cells, found.resolution) == (3, 0)
+
+
 @pytest.mark.parametrize("paired", [True, False])
 def test_measured_once_has_no_interval(paired):
     a, b = sides(np.random.default_rng(4), 4, 1)

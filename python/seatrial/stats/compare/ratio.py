@@ -251,14 +251,11 @@ def overall_contrast(
         cells: Both sides of one figure, for each cell.
         paired: Whether both sides of a round were measured close to each other.
     """
-    logs = [
-        (logarithms(a.values), logarithms(b.values))
-        for a, b in cells
-        if min(*a.values.values(), *b.values.values()) > 0
-    ]
-    if not logs:
+    above_0 = [(a, b) for a, b in cells if min(*a.values.values(), *b.values.values()) > 0]
+    if not above_0:
         return None
-    resolution = statistics.fmean(a.resolution_share + b.resolution_share for a, b in cells)
+    logs = [(logarithms(a.values), logarithms(b.values)) for a, b in above_0]
+    resolution = statistics.fmean(a.resolution_share + b.resolution_share for a, b in above_0)
     if paired:
         steps = [{r: b[r] - a[r] for r in sorted(a.keys() & b.keys())} for a, b in logs]
         repeated = [each for each in steps if len(each) > 1]

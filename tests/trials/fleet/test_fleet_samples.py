@@ -242,6 +242,21 @@ def test_a_target_at_its_limit_is_said():
     assert [row[:3] for row in hosts.rows] == [["h0", "1,000", "50 %"], ["h1", "1,000", "50 %"]]
 
 
+def test_a_sample_cut_short_is_no_point_of_the_scaling():
+    def samples(hosts, *rates_per_s):
+        return [
+            sample_of([answer(f"h{n}", per_s / hosts) for n in range(hosts)], round_number=number)
+            for number, per_s in enumerate(rates_per_s)
+        ]
+
+    last = samples(4, 1200, 1200, 300)
+    last[2] = msgspec.structs.replace(last[2], status="interrupted")
+    cells = [summary_of(samples(hosts, 1200, 1200, 1200)) for hosts in (1, 2)]
+    (scaling,) = analyse([*cells, summary_of(last)])
+    assert scaling.is_at_limit
+    assert scaling.limit.value == pytest.approx(1200, rel=0.01)
+
+
 def test_files_that_hosts_did_not_remove_are_named():
     stage = FleetStage.__new__(FleetStage)
     stage._shared, stage._stack = False, ExitStack()

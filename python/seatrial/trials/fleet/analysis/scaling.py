@@ -19,8 +19,9 @@ import msgspec
 from seatrial.lazy import np
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import Sample
-from seatrial.stats.cell_estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
+from seatrial.stats.running import running_per_s
 from seatrial.study.hosts import FACTOR, LOST_FACTOR, hosts_of
 
 COUNTS_MIN: Final = 3
@@ -142,11 +143,11 @@ def _scaling(name: str, cells: Sequence[CellSummary]) -> Scaling:
 
 
 def _rounds(cells: Sequence[CellSummary]) -> dict[int, dict[int, float]]:
-    """Return the rates of each round by number of hosts."""
+    """Return the rates of each round by number of hosts, as those of the steps are computed."""
     found: dict[int, dict[int, float]] = {}
     for each in cells:
-        for sample in each.samples:
-            found.setdefault(sample.round, {})[hosts_of(each.cell)] = sample.completed_per_s
+        for sample in counted(each.samples):
+            found.setdefault(sample.round, {})[hosts_of(each.cell)] = running_per_s(sample)
     return found
 
 
@@ -172,7 +173,7 @@ def _is_at_limit(steps: Sequence[ScalingStep], rounds: Mapping[int, Mapping[int,
 
 
 def _step(summary: CellSummary) -> ScalingStep:
-    records = records_of(summary.samples)
+    records = records_of(counted(summary.samples))
     return ScalingStep(
         hosts=int(summary.cell.factors[FACTOR]),
         rate=summary.iops,

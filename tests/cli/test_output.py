@@ -1,5 +1,6 @@
 """Standard output and standard error that cannot be written: one sentence, and nothing lost."""
 
+import io
 import json
 import re
 import subprocess
@@ -8,6 +9,7 @@ import pytest
 
 from cli.command import SEATRIAL, seatrial
 from report.json_schema import assert_published
+from seatrial.cli import output
 from seatrial.results.store import ResultsFile
 
 IO = ("io", "null", "--seconds", "0.2")
@@ -105,3 +107,21 @@ def test_progress_is_silent_or_plain_where_that_is_wanted(tmp_path, how, is_sile
     ended = seatrial(*IO, "--progress", how, folder=tmp_path)
     assert ended.code == 0
     assert ("Round 1" not in ended.err) == is_silent
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
+def test_what_other_programs_read_is_utf_8_in_every_locale(tmp_path, encoding):
+    assert seatrial(*IO, "--label", "– µ", folder=tmp_path).code == 0
+    reported = shell(f"PYTHONIOENCODING={encoding} SEATRIAL list --json", tmp_path)
+    assert reported.returncode == 0, reported
+    assert json.loads(reported.stdout)["runs"][0]["label"] == "– µ"
+
+
+def test_a_terminal_gets_its_own_character_set(tmp_path, monkeypatch):
+    former = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    with (tmp_path / "terminal").open("wb") as terminal:
+        number = terminal.fileno()
+        monkeypatch.setattr(output, "_terminals", {number})
+        with output._text(output._Stream(number), former) as text:
+            text.write("µ …\n")
+    assert (tmp_path / "terminal").read_bytes() == b"\xb5 ?\n"

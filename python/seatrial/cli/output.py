@@ -91,10 +91,15 @@ def leave_terminal() -> None:
 
 
 def _text(stream: _Stream, former: TextIO | None) -> io.TextIOWrapper:
-    is_at_once = stream.fileno() in _terminals or stream.fileno() == _STDERR
+    """Return a stream of text: on a terminal in its character set, else in UTF-8.
+
+    JSON, XML and the like are UTF-8 in every locale. A terminal shows ``?`` for what it lacks.
+    """
+    is_terminal = stream.fileno() in _terminals
+    errors = former.errors if former else None
     return io.TextIOWrapper(
         io.BufferedWriter(stream),
-        encoding=former.encoding if former else "utf-8",
-        errors=former.errors if former else "replace",
-        line_buffering=is_at_once,
+        encoding=former.encoding if former and is_terminal else "utf-8",
+        errors="replace" if errors in (None, "strict") else errors,
+        line_buffering=is_terminal or stream.fileno() == _STDERR,
     )

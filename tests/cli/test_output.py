@@ -125,3 +125,9 @@ def test_a_terminal_gets_its_own_character_set(tmp_path, monkeypatch):
         with output._text(output._Stream(number), former) as text:
             text.write("µ …\n")
     assert (tmp_path / "terminal").read_bytes() == b"\xb5 ?\n"
+
+
+def test_a_current_directory_that_was_removed_is_named(tmp_path):
+    reported = shell("mkdir gone; cd gone; rmdir ../gone; SEATRIAL check .", tmp_path)
+    assert reported.returncode == 2
+    assert "current directory" in reported.stderr

@@ -293,6 +293,21 @@ def _report_interrupted(arguments: list[str]) -> int:
     return _report(error, arguments)
 
 
+def _is_in_folder() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109 - a path is of no interest
+    except FileNotFoundError:
+        return False
+
+
+def _without_folder() -> UsageError:
+    return UsageError(
+        seen="The current directory does not exist any more",
+        cause="It was removed or unmounted after this shell had entered it",
+        next_step="Change to another directory (`cd`) and run the command again",
+    )
+
+
 def _usage(error: click.ClickException) -> UsageError:
     return UsageError(
         seen=error.format_message(),
@@ -313,6 +328,8 @@ def _too_many_open(error: OSError) -> UsageError:
 def _internal(error: Exception) -> SeatrialError:
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return _too_many_open(error)
+    if isinstance(error, FileNotFoundError) and not _is_in_folder():
+        return _without_folder()
     return SeatrialError(
         seen=f"An internal error: {type(error).__name__}: {error}",
         cause="This is a defect of Seatrial, not of your storage",

@@ -15,7 +15,7 @@ from machine.conftest import need_command, run
 from seatrial.errors import AlignmentError, DirectError, SpaceError, TargetError
 from seatrial.machine import direct, file
 from seatrial.machine.direct import direct_alignment, kernel_alignment, require_multiple
-from seatrial.machine.file import TrialFolder, check_space
+from seatrial.machine.file import TrialFolder, check_space, no_space
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.units import parse_size_bytes
@@ -329,3 +329,10 @@ def test_a_file_system_without_an_account_of_its_space_is_not_called_full(monkey
     status = types.SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096)
     monkeypatch.setattr(file.os, "statvfs", lambda path: status)
     file.check_space(tmp_path / "folder", 1 << 40)
+
+
+def test_an_exhausted_quota_is_not_a_full_file_system(tmp_path):
+    error = no_space(tmp_path / ".seatrial-run1" / "trial.dat", "write", by_quota=True)
+    assert error.exit_code == 8
+    assert error.seen.startswith(f"The quota of {tmp_path} ")
+    assert "df -h" not in error.next_step

@@ -266,6 +266,15 @@ def test_other_deaths_are_reported_by_their_kind(error: SeatrialError, kind: typ
     assert "/d" in str(error)
 
 
+def test_the_place_that_is_full_may_be_that_of_shared_memory():
+    words = "could not resize shared memory segment"
+    log = f'FATAL:  {words} "/PostgreSQL.1" to 1048576 bytes: No space left on device'
+    for error in (initdb_failed(Path("/d"), log), died_at_start(Path("/d"), log, "18")):
+        assert type(error) is SpaceError
+        assert error.seen.startswith("No space left on /dev/shm")
+        assert "df -h /dev/shm" in error.next_step
+
+
 def memory_reason(journal) -> str:
     try:
         journal.undo(memory_limit(LIMIT_BYTES_MIN, journal).entry)

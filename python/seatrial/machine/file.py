@@ -348,19 +348,37 @@ def _not_writable(directory: Path, error: OSError) -> TargetError:
 FULL_WORDS: Final = os.strerror(errno.ENOSPC)
 FULL_NAMES: Final = frozenset({"ENOSPC", "EDQUOT"})
 FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SHARED_MEMORY_WORDS: Final = "could not resize shared memory segment"
 FULL_BYTES: Final = 16 * 1024 * 1024
 """Less free space is too little for PostgreSQL's next WAL segment, at initdb's default size."""
 
 
-def no_space(path: Path, words: str = "") -> SpaceError:
+def no_space(path: Path, words: str = "", *, by_quota: bool = False) -> SpaceError:
     """Return the error for a file system that has no space left.
 
     Args:
         path: A file or folder on it; the directory under trial is named for a trial folder.
         words: The operation that failed, or a program's error message, as a phrase.
+        by_quota: Whether the error was that of a quota (EDQUOT).
     """
     target = directory_of(path)
     text = f": {words}" if words else ""
+    if _SHARED_MEMORY_WORDS in words:
+        return SpaceError(
+            seen=f"No space left on /dev/shm{text}",
+            cause="PostgreSQL has shared memory there, and it is small, as in many containers, or "
+            "other programs filled it",
+            next_step="Enlarge it (`--shm-size=1g` for a container, else `mount -o "
+            "remount,size=1G /dev/shm`), or free some space there (`df -h /dev/shm`)",
+        )
+    if by_quota:
+        return SpaceError(
+            seen=f"The quota of {target} is exhausted{text}",
+            cause="A quota of this user, group, project or subvolume allows no more; the file "
+            "system itself may have space",
+            next_step="Raise the quota (`quota -v`; on btrfs `btrfs qgroup show "
+            f"{target}`), or make the trial smaller; completed measurements are stored",
+        )
     return SpaceError(
         seen=f"No space left on {target}{text}",
         cause="The trial needed more space than was free, or another program filled the file "

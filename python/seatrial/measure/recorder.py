@@ -376,7 +376,8 @@ class Recorder:
         what = f"{sample.cell.key} failed with {', '.join(sorted(names))}"
         if FULL_NAMES & names:
             path = self._stage.spec(sample.cell, 0)["target"].get("path")
-            return no_space(Path(path or sample.cell.target), what)
+            by_quota = "EDQUOT" in names
+            return no_space(Path(path or sample.cell.target), what, by_quota=by_quota)
         return self._full_drives(sample.cell.target, what) if names else None
 
     def _full_drives(self, label: str, what: str) -> SpaceError | None:

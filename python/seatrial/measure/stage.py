@@ -5,6 +5,7 @@ Everything made here is in the undo journal before it is made.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -326,7 +327,9 @@ class Stage:
         except OSError as error:
             if error.errno in FULL_ERRNOS:
                 what = f"{format_size(file.size_bytes)} could not be allocated for {file.name}"
-                raise no_space(self.path(file.target, file.name), what) from None
+                by_quota = error.errno == errno.EDQUOT
+                place = self.path(file.target, file.name)
+                raise no_space(place, what, by_quota=by_quota) from None
             raise TargetError(
                 seen=f"{format_size(file.size_bytes)} for {file.name} on {file.target} could not "
                 f"be allocated: {error.strerror}",
@@ -469,7 +472,8 @@ class Stage:
 def _not_filled(file: TrialFile, parts: SampleParts, path: Path) -> TargetError:
     names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
     if FULL_NAMES & set(names):
-        return no_space(path, f"{file.name} on {file.target} could not be filled completely")
+        what = f"{file.name} on {file.target} could not be filled completely"
+        return no_space(path, what, by_quota="EDQUOT" in names)
     seen = f"{file.name} on {file.target} could not be filled completely: {', '.join(names)}"
     if "EFBIG" in names:
         return TargetError(

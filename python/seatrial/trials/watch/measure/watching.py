@@ -42,6 +42,7 @@ from seatrial.trials.watch.measure.volume import DeviceNumber
 from seatrial.units import NS_PER_MS, SECTOR_BYTES
 
 _DISKSTATS: Final = Path("/proc/diskstats")
+_DISKS: Final = Path("/sys/block")
 _COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))
 """Operations of a disk's counters and the index of the first: requests, merged, sectors, ms."""
 _FLUSHES: Final = 15
@@ -371,9 +372,22 @@ def _diskstats() -> dict[tuple[DeviceNumber, str], _DiskCounters]:
 
 
 def device_names() -> dict[DeviceNumber, str]:
-    """Return the names of whole disks in the kernel, by major and minor number."""
+    """Return the names of whole disks in the kernel, by major and minor number.
+
+    Raises:
+        TargetError: when the kernel's list of disks cannot be read.
+    """
+    try:
+        folders = [*_DISKS.iterdir()]
+    except OSError as error:
+        raise TargetError(
+            seen=f"{_DISKS} cannot be read: {error.strerror}",
+            cause="/sys is not mounted here; the names of disks are read there",
+            next_step="Mount it with `mount -t sysfs sysfs /sys`, or watch from outside this "
+            "container",
+        ) from None
     names = {}
-    for folder in Path("/sys/block").iterdir():
+    for folder in folders:
         try:
             major, _, minor = (folder / "dev").read_text().strip().partition(":")
             names[int(major), int(minor)] = folder.name
@@ -384,7 +398,7 @@ def device_names() -> dict[DeviceNumber, str]:
 
 def _is_drive(name: str) -> bool:
     """Return whether a disk has a size, and no disks below that are watched instead."""
-    folder = Path("/sys/block", name)
+    folder = _DISKS / name
     try:
         return int((folder / "size").read_text()) > 0 and not any((folder / "slaves").iterdir())
     except (OSError, ValueError):  # removed meanwhile

@@ -67,3 +67,8 @@ def test_other_shells_have_a_script(tmp_path, shell):
 
 def test_an_unknown_shell_is_a_usage_error(tmp_path):
     assert seatrial("completion", "tcsh", folder=tmp_path).code == 2
+
+
+def test_fish_shows_what_follows_a_comma(tmp_path):
+    script = seatrial("completion", "fish", folder=tmp_path).out
+    assert 'string split --max 1 ","' in script

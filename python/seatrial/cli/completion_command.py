@@ -22,5 +22,7 @@ def command(context: click.Context, *, shell: str) -> int:
     script = get_completion_class(shell)
     assert script is not None  # noqa: S101 - click knows the three that the choice allows
     group = context.find_root().command
-    click.echo(script(group, {}, "seatrial", "_SEATRIAL_COMPLETE").source(), nl=False)
+    source = script(group, {}, "seatrial", "_SEATRIAL_COMPLETE").source()
+    # click's script for fish ends a value or a description at its first comma.
+    click.echo(source.replace('string split ","', 'string split --max 1 ","'), nl=False)
     return 0

@@ -216,6 +216,24 @@ def test_a_small_database_fits_into_any_limit():
     assert "memory limit of 180 MiB" in only(summarised(larger), "reads_from_cache").next
 
 
+def test_memory_is_that_of_the_limit_of_a_test():
+    before = {"machine": {"cpus_online": 2, "memory_bytes": 16 * GIB}}
+    counters = reads(90_000, 9_500, 500)
+
+    def found(limit_bytes: int, megabytes: int):
+        cell = cell_of(memory_limit_bytes=limit_bytes)
+        record = record_of(database_bytes=megabytes * MIB)
+        sample = sample_of(cell, counters=counters, record=record)
+        return only(summarised(sample, before=before), "reads_from_cache")
+
+    limited = found(1 * GIB, 1500)
+    assert limited.evidence["memory_bytes"] == 1 * GIB
+    assert "a scale of about 140" in limited.next  # 1,500 MiB is 100
+    # What is read fits into the limit although the database does not.
+    hot = found(256 * MIB, 1500)
+    assert not re.search(r"memory limit|scale", hot.next)
+
+
 def test_a_memory_limit_that_is_named_is_taken():
     """For the test that needs the most, and as no fraction of bytes, which is refused."""
     counters = reads(90_000, 9_500, 500)

@@ -68,7 +68,7 @@ def reads_from_cache(context: Context) -> list[Finding]:
         Less than 1 % of all blocks read, hits in shared buffers included. Note.
 
     Do:
-        To test the device's reads, use the memory limit or the scale that the finding names.
+        To test the device's reads, use the memory limit, the scale or the script that it names.
     """
     analysis = database_of(context)
     parts = [
@@ -83,7 +83,7 @@ def reads_from_cache(context: Context) -> list[Finding]:
     largest = max(parts, key=lambda part: part.database_bytes)
     spec = specification(largest.cell)
     scale = spec.load.scale if spec else 0
-    memory_bytes = memory_for_cache_bytes(context.before)
+    memory_bytes = max((_memory_bytes(context, part) for part in parts), default=0) or None
     shares = [part.reads.device.value for part in parts if part.reads is not None]
     size_bytes, worst_share = largest.database_bytes, max(shares)
     return [
@@ -103,6 +103,13 @@ def reads_from_cache(context: Context) -> list[Finding]:
     ]
 
 
+def _memory_bytes(context: Context, part: DatabaseCell) -> int:
+    """Return the memory that a cell's server and page cache could use; 0 if unknown."""
+    spec = specification(part.cell)
+    limits = (memory_for_cache_bytes(context.before), spec.memory_limit_bytes if spec else None)
+    return min((limit for limit in limits if limit), default=0)
+
+
 def _limit_min_bytes(part: DatabaseCell) -> int:
     spec = specification(part.cell)
     buffers_bytes = setting_bytes(part.settings.get("shared_buffers", _DEFAULT_BUFFERS)) or 0
@@ -114,10 +121,15 @@ def _few(share: float) -> str:
 
 
 def _next(scale: float, size_bytes: int, memory_bytes: float | None, limit_min_bytes: int) -> str:
-    """Return what makes reads reach the device: a memory limit, or a scale."""
+    """Return what makes reads reach the device: a memory limit, a scale, or another script."""
+    if memory_bytes and size_bytes >= LARGER_FACTOR * memory_bytes:
+        return (
+            "The database is larger than memory, but few of its blocks are read: measure a "
+            "workload that reads more of them, such as the script select-only."
+        )
     ways = []
     limit_bytes = max(limit_min_bytes, size_bytes // LIMIT_FACTOR)
-    if limit_bytes < size_bytes:
+    if limit_bytes < min(size_bytes, memory_bytes or size_bytes):
         ways.append(f"a memory limit of {memory_limit_text(limit_bytes)} for this database")
     if scale and size_bytes and memory_bytes:
         needed = scale * LARGER_FACTOR * memory_bytes / size_bytes

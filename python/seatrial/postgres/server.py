@@ -91,7 +91,7 @@ def died_during_run(folder: Path, log: str, kills: int) -> TargetError:
         else "It crashed or was stopped"
     )
     next_step = (
-        "Use a larger memory limit, or smaller shared_buffers and fewer clients"
+        "Use a larger memory limit, or smaller shared_buffers and work_mem and fewer clients"
         if kills
         else "Fix the cause; the results until then are kept"
     )

@@ -421,9 +421,12 @@ def _names(database: str, processes: int) -> list[str]:
 def explain_error(error: SeatrialError, server: Server) -> SeatrialError:
     """Return the error of a server that died, instead of the clients' errors.
 
-    If the server is alive, the end of its log is added to the clients' error.
+    So it is if the kernel killed one of its processes at the memory limit: the server ends all
+    others then, and goes on. Otherwise the end of a living server's log is added to the clients'
+    error.
     """
-    if not wait_until(lambda: not server.is_alive(), SERVER_EXIT_S):
+    was_killed = server.memory is not None and server.memory.kills() > 0
+    if not was_killed and not wait_until(lambda: not server.is_alive(), SERVER_EXIT_S):
         full = as_space_error(error, server.data_folder)
         if full is not error:
             return full

@@ -11,6 +11,7 @@ from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.findings.traffic import is_direct, span_bytes, writes_are_flushed
 from seatrial.importers import read_results
+from seatrial.report.exports import fio_json
 from seatrial.results.model import origin_of
 
 from .fio_runs import FILE_BYTES, content_of, direction, document, fio, job, latency
@@ -365,3 +366,27 @@ def test_a_truncated_json_says_where_it_breaks_off(real, tmp_path):
     place.write_text(text[: len(text) // 2], encoding="utf-8")
     with pytest.raises(UsageError, match=r"incomplete or invalid at line \d+"):
         read_results(place)
+
+
+def failing(count: int, answered: int) -> dict:
+    """A direction as fio prints it if requests fail: they are in total_ios alone."""
+    return direction(answered) | {"total_ios": count, "runtime": 1000}
+
+
+@pytest.mark.parametrize("version", ["fio-3.33", "fio-3.10"])
+@pytest.mark.parametrize("answered", [400, 0])
+def test_requests_that_failed_are_none_of_the_completed(tmp_path, version, answered):
+    part = failing(1000, answered)
+    if version == "fio-3.10":
+        for name in ("slat_ns", "clat_ns", "lat_ns"):
+            del part[name]["N"]
+    found = document(job(read=part, error=5, total_err=1000 - answered)) | {"fio version": version}
+    imported = read_results(written(tmp_path, found))
+    (sample,) = imported.samples
+    outcome = sample.outcome
+    assert (outcome.offered, outcome.completed, outcome.failed) == (1000, answered, 1000 - answered)
+    assert sample.operations["read"].failed == 1000 - answered
+    exported = json.loads(fio_json.render(summarise(imported.run, [sample])))
+    assert exported["jobs"][0]["read"]["total_ios"] == 1000
+    (again,) = read_results(written(tmp_path, exported)).samples
+    assert again.outcome == outcome

@@ -405,6 +405,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
     @property
+    def failed(self) -> int:
+        """Failed requests; the error that ended it is one."""
+        return self.total_err or int(bool(self.error))
+
+    @property
     def requests(self) -> int:
         """All requests completed, trims included."""
         return sum(each.total_ios for each in (self.read, self.write, self.trim, self.mixed))

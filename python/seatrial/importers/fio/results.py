@@ -33,7 +33,13 @@ from seatrial.importers.document import (
 from seatrial.importers.fio.document import Disk, Job, Report, reports
 from seatrial.importers.fio.logs import Log, nearby_logs, timed
 from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, size_bytes
-from seatrial.importers.fio.threads import JobResult, measured_jobs, result_of, selected_latency
+from seatrial.importers.fio.threads import (
+    JobResult,
+    answered_requests,
+    measured_jobs,
+    result_of,
+    selected_latency,
+)
 from seatrial.results.model import OperationResult, Origin
 from seatrial.study.cell import FactorValue, SpecDocument
 from seatrial.units import NS_PER_MS, NS_PER_US, SECTOR_BYTES
@@ -156,7 +162,6 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
         notes.append(
             f"Job {job.jobname} lasted less than one millisecond: its rate is a lower bound."
         )
-    errors_count = job.total_err or int(bool(job.error))
     if job.error:
         name = errno.errorcode.get(job.error, "unknown")
         notes.append(f"Job {job.jobname} ended with error {job.error} ({name}).")
@@ -174,7 +179,7 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
         started_at=measured.report.started_at or None,
         duration_s=max(DURATION_S_MIN, duration_s),
         operations=operations,
-        errors_count=errors_count,
+        errors_count=job.failed,
         counters=_counters(job),
     )
 
@@ -244,7 +249,9 @@ def _operations(
                 "Percentiles are fio's clat, measured from submission (with lat_percentiles=1 "
                 "fio measures from the creation of a request, as Seatrial does)."
             )
-        results[name] = result_of(direction.total_ios, direction.io_bytes, latency.latency)
+        completed = answered_requests(job, direction, measured.report.release)
+        failed = min(job.failed, direction.total_ios - completed)
+        results[name] = result_of(completed, direction.io_bytes, latency.latency, failed)
     if access.arrival["kind"] != "closed":
         notes.append(
             "fio measures latency from the actual start of a request: with a rate limit, the "

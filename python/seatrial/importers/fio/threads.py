@@ -97,18 +97,46 @@ def merged_directions(directions: Sequence[Direction]) -> Direction:
     )
 
 
-def result_of(completed: int, moved_bytes: int, latency: Latency) -> OperationResult:
+LATENCIES_COUNTED_SINCE: Final = (3, 18)
+"""The first fio that prints the number of requests of a latency."""
+
+
+def answered_requests(job: Job, direction: Direction, release: tuple[int, ...]) -> int:
+    """Return how many of a direction's requests succeeded: fio counts those that failed as well.
+
+    It leaves them out of bytes and latencies: the number of a latency shows them, where printed.
+
+    Args:
+        job: The job.
+        direction: Its reads, writes or both.
+        release: Version of fio.
+    """
+    requests = direction.total_ios
+    if not job.failed or not requests:
+        return requests
+    if not direction.io_bytes:
+        return 0
+    answered = max(direction.lat_ns.count, direction.clat_ns.count)
+    if answered and (not release or release >= LATENCIES_COUNTED_SINCE):
+        return min(answered, requests)
+    return max(0, round(requests * (1 - job.failed / job.requests)))
+
+
+def result_of(
+    completed: int, moved_bytes: int, latency: Latency, failed: int = 0
+) -> OperationResult:
     """Return the result of one kind of request.
 
     Args:
         completed: Requests.
         moved_bytes: Bytes transferred.
         latency: fio's latency.
+        failed: Further requests, which failed.
     """
     histogram = histogram_of(latency)
     return OperationResult(
         completed=completed,
-        failed=0,
+        failed=failed,
         transferred_bytes=moved_bytes,
         response=histogram.encode() if histogram else NO_LATENCIES,
         reported_ns=_reported_ns(latency),

@@ -86,6 +86,7 @@ def _job(index: int, summary: CellSummary) -> Part:
         "jobname": summary.cell.key,
         "groupid": index,
         "error": errors[0] if errors else 0,
+        **_errors(samples, errors),
         "eta": 0,
         "elapsed": math.ceil(runtime_s),
         "job options": _options(summary.cell, runtime_s),
@@ -103,6 +104,12 @@ def _job(index: int, summary: CellSummary) -> Part:
         "latency_percentile": 100.0,
         "latency_window": 0,
     }
+
+
+def _errors(samples: Sequence[Sample], errors: Sequence[int]) -> Part:
+    """Return the failed requests of a job, which fio prints only if there are any."""
+    failed = sum(sample.outcome.failed for sample in samples)
+    return {"total_err": failed, "first_error": errors[0] if errors else 0} if failed else {}
 
 
 def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
@@ -139,16 +146,17 @@ def _direction(samples: Sequence[Sample], kinds: Sequence[str]) -> Part:
     # fio reports no run time for a direction that was not requested.
     runtime_s = sum(sample.duration_s for sample in samples) if results else 0.0
     io_bytes = sum(result.transferred_bytes for result in results)
-    total_ios = sum(result.completed for result in results)
+    completed = sum(result.completed for result in results)
     bytes_per_s = io_bytes / runtime_s if runtime_s else 0.0
     return {
         "io_bytes": io_bytes,
         "io_kbytes": io_bytes // KIB,
         "bw_bytes": int(bytes_per_s),
         "bw": int(bytes_per_s / KIB),
-        "iops": total_ios / runtime_s if runtime_s else 0.0,
+        "iops": completed / runtime_s if runtime_s else 0.0,
         "runtime": round(runtime_s * 1000),
-        "total_ios": total_ios,
+        # As fio counts them.
+        "total_ios": completed + sum(result.failed for result in results),
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": _moments(Histogram.of([])),

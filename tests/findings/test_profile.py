@@ -212,3 +212,20 @@ def test_a_figure_beyond_a_limit_is_not_rounded_to_it():
     assert (stalls.grade, stalls.reason.partition(";")[0]) == ("poor", "10,100 ms")
     below = assess(load_profile("warehouse"), "trial", runs_of(stalls=[stall_of(9.9)]))
     assert below.figures[2].reason.partition(";")[0] == "9.9 s"
+
+
+@pytest.mark.parametrize("arrival", [{"kind": "fixed", "rate_per_s": 10.0}, {"kind": "think"}])
+def test_a_rate_that_the_test_limits_condemns_no_storage(arrival):
+    free = cell_of(block_size_bytes=1 << 20, address="sequential")
+    limited = cell_of(
+        workload="io", block_size_bytes=1 << 20, address="sequential", arrival=arrival
+    )
+
+    def grade(*cells):
+        found = assess(load_profile("warehouse"), "trial", [rounds_of(*each) for each in cells])
+        return found.figures[0].grade
+
+    assert grade((free, [10, 11, 10])) == "poor"
+    assert grade((limited, [10, 11, 10])) == "unknown"
+    assert grade((limited, [10, 11, 10]), (free, [5, 6, 5])) == "poor"
+    assert grade((limited, [9000, 9100, 9000])) == "good"

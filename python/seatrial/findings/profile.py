@@ -40,6 +40,7 @@ Grade = Literal["good", "marginal", "poor", "unknown"]
 
 _WORST_FIRST: Final[tuple[Grade, ...]] = ("poor", "unknown", "marginal", "good")
 _WORST_OF_ALL: Final = (*STALLS, "errors")
+_RATES: Final = ("iops", "bandwidth", "tps")
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -282,6 +283,12 @@ def _graded(requirement: Requirement, cells: Sequence[CellSummary]) -> GradedFig
             return _unknown(
                 requirement, "only the load generator stalled: the target was not observed then"
             )
+    if grade != "good" and quantity in _RATES:
+        free = [each for each in known if not each[0].cell.parsed.limits_rate]
+        if not free:
+            return _unknown(requirement, "its test limits the rate itself")
+        cell, figure = _representative(requirement, free)
+        grade = _grade(requirement, figure)
     if grade != "good" and _is_of_generator(cell, quantity):
         return _unknown(
             requirement, "the load generator did not run when requests were due: see its stalls"
@@ -384,7 +391,7 @@ def _representative(
     flight, since more of them only show where the target saturates; of several such tests the
     fastest.
     """
-    if requirement.good_limit.quantity in (*_WORST_OF_ALL, "iops", "bandwidth", "tps"):
+    if requirement.good_limit.quantity in (*_WORST_OF_ALL, *_RATES):
         return max(known, key=lambda each: each[1].value)
     figures = {cell.cell.key: figure for cell, figure in known}
     best = fastest([cell for cell, _ in known], lambda each: each.iops)

@@ -89,7 +89,8 @@ class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``closed``, ``fixed``, ``poisson``, ``bursts``, ``batches``, or ``streams``, where
-            each has its own; of a stream also ``poisson_bursts`` and ``think``; empty if unknown.
+            each has its own; of a stream also ``poisson_bursts`` and ``think``, the latter also of
+            a job of fio that waits or has a limit; empty if unknown.
         rate_per_s: Total over all threads.
         burst: Number of requests due at once; of ``batches`` the mean.
         bursts: Those of ``poisson_bursts``, each at one thread.
@@ -192,6 +193,12 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         if self.streams:
             return any(stream.arrival.is_scheduled for stream in self.streams)
         return self.arrival.is_scheduled
+
+    @property
+    def limits_rate(self) -> bool:
+        """Whether a load next to no other was slower than its target could be, as far as known."""
+        arrivals = [each.arrival for each in self.streams] or [self.arrival]
+        return all(each.is_scheduled or each.kind == "think" for each in arrivals)
 
     @property
     def has_syncs(self) -> bool:

@@ -265,7 +265,8 @@ NAME_CHARACTERS_MAX: Final = 64
 ENGINES: Final = {"io_uring": "io_uring", "libaio": "auto", "posixaio": "auto"}
 HONOURED: Final = {
     *("rw", "bs", "bsrange", "bssplit", "numjobs", "iodepth", "rwmixread", "rwmixwrite", "direct"),
-    *("buffered", "fsync", "fdatasync", "sync", "rate_iops", "rate_process", "runtime", "timeout"),
+    *("buffered", "fsync", "fdatasync", "sync", "rate", "rate_iops", "rate_process"),
+    *("runtime", "timeout"),
     *("random_distribution", "percentage_random", "filename", "directory", "size", "filesize"),
     *("offset", "io_size", "ioengine", "hipri", "buffer_compress_percentage", "kb_base", "name"),
     *("description", "stonewall", "time_based"),
@@ -524,6 +525,8 @@ class _Job:
         found: Table = {}
         if limit := access.factors.get("rate_iops"):
             self.note(f"rate_iops={limit} is ignored: it limits only reads, or only writes")
+        if access.arrival["kind"] == "closed" and "rate" in access.factors:
+            self.note(f"rate={access.factors['rate']} is ignored: {INSTEAD['rate']}")
         if access.arrival["kind"] != "closed":
             found = {"arrival": access.arrival["kind"], "rate": access.arrival["rate_per_s"]}
             self.note(

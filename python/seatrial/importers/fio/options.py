@@ -48,10 +48,13 @@ SYNCHRONOUS: Final = {"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"}
 """Engines with one request in flight, regardless of ``iodepth``."""
 DEFAULT_ENGINE: Final = "psync"
 DSYNC: Final = {"1", "sync", "dsync"}
+LIMITS: Final = ("rate", "rate_iops", "thinktime", "latency_target")
+"""Options with which a job is slower than its target, by a rate that they do not always give."""
 NOT_FACTORS: Final = {
     *("name", "description", "rw", "bs", "bsrange", "bssplit", "numjobs", "iodepth", "rwmixread"),
-    *("rwmixwrite", "direct", "buffered", "fsync", "fdatasync", "rate_iops", "sync"),
-    *("rate_process", "random_distribution", "filename", "directory"),
+    *("rwmixwrite", "direct", "buffered", "fsync", "fdatasync", "rate", "rate_iops", "sync"),
+    *("thinktime", "latency_target", "percentage_random", "rate_process", "random_distribution"),
+    *("filename", "directory"),
     *("io_size", "runtime", "timeout", "time_based", "ramp_time", "startdelay", "offset"),
     *("group_reporting", "new_group", "stonewall", "wait_for", "thread", "write_bw_log"),
     *("write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec", "log_hist_msec"),
@@ -142,10 +145,10 @@ def time_s(text: str) -> float:
     return float(parts[1]) * _TIMES_S[parts[2]]
 
 
-def number(options: Options, name: str, default: int) -> int:
+def number(options: Options, name: str, default: int, kb_base: str = "1024") -> int:
     """Return an option's integer, the first of several; the default if invalid."""
     try:
-        return size_bytes(options.get(name, "").split(",")[0])
+        return size_bytes(options.get(name, "").split(",")[0], kb_base)
     except ValueError:
         return default
 
@@ -252,18 +255,57 @@ def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
         # fio reads the number at the beginning: a centre or a part for writes may follow.
         theta = _THETA.match(detail or str(FIO_ZIPF_THETA))
         return {"pattern": "zipf"} | ({"theta": float(theta[0])} if theta else {})
+    percent = number(options, "percentage_random", 100)
+    if kind == "random" and percent < 100:  # only random jobs heed it
+        return {"pattern": "partly_random", "percentage_random": percent}
     if kind == "random":
         return {"pattern": "random"}
     return {"pattern": options["random_distribution"]}
 
 
-def _rates_per_s(options: Options) -> tuple[int, int]:
-    """Return the rates of reads and of writes of one thread; 0 where unlimited."""
-    parts = options.get("rate_iops", "").split(",")
-    # A blank part sets no limit: only a single part applies to both.
-    texts = (parts[0], parts[1] if len(parts) > 1 else parts[0])
-    read_per_s, write_per_s = (number({"": text}, "", 0) for text in texts)
+def _rates_per_s(options: Options) -> tuple[float, float]:
+    """Return the rates of reads and of writes of one thread; 0 where unlimited or unknown.
+
+    As in fio, a bandwidth goes before IOPS.
+    """
+    kb_base = options.get("kb_base", "1024")
+    read_per_s, write_per_s = (
+        of_bytes / size if of_bytes and (size := block_bytes(options, operation)) else of_requests
+        for operation, of_bytes, of_requests in zip(
+            ("read", "write"),
+            _limits(options.get("rate", ""), kb_base),
+            _limits(options.get("rate_iops", ""), kb_base),
+            strict=True,
+        )
+    )
     return read_per_s, write_per_s
+
+
+def _limits(text: str, kb_base: str) -> tuple[int, int]:
+    """Return the limits of reads and of writes; 0 where there is none."""
+    parts = text.split(",")
+    # A blank part sets no limit: only a single part applies to both.
+    read, write = (
+        number({"": part}, "", 0, kb_base)
+        for part in (parts[0], parts[1] if len(parts) > 1 else parts[0])
+    )
+    return read, write
+
+
+def _unknown_limits(options: Options, operation: str) -> dict[str, FactorValue]:
+    """Return the options that limit an operation's rate without giving the rate."""
+    directions = {"read": (True, False), "write": (False, True)}.get(operation, (True, True))
+    found: dict[str, FactorValue] = {}
+    for name in ("rate", "rate_iops"):
+        limits = _limits(options.get(name, ""), "1024")
+        if any(limit and counts for limit, counts in zip(limits, directions, strict=True)):
+            found[name] = options[name]
+    return found | _pauses(options)
+
+
+def _pauses(options: Options) -> dict[str, FactorValue]:
+    """Return the options with which a job waits, or keeps fewer requests in flight."""
+    return {name: options[name] for name in LIMITS[2:] if options.get(name, "0") != "0"}
 
 
 def _arrival(
@@ -271,14 +313,11 @@ def _arrival(
 ) -> tuple[dict[str, FactorValue], dict[str, FactorValue]]:
     """Return how requests arrive, for the engine and as factors; rates are of all threads."""
     read_per_s, write_per_s = _rates_per_s(options)
-    if operation == "mixed" and bool(read_per_s) != bool(write_per_s):
-        return {"kind": "closed"}, {"rate_iops": options["rate_iops"]}
     of_one = {"read": read_per_s, "write": write_per_s}.get(operation, read_per_s + write_per_s)
-    rate_per_s = of_one * threads
+    is_partial = operation == "mixed" and not (read_per_s and write_per_s)
+    rate_per_s = 0.0 if is_partial else float(of_one * threads)
     if not rate_per_s:
-        return {"kind": "closed"}, {}
+        return {"kind": "closed"}, _unknown_limits(options, operation)
     kind = "poisson" if options.get("rate_process") == "poisson" else "fixed"
-    return {"kind": kind, "rate_per_s": float(rate_per_s)}, {
-        "arrival": kind,
-        "rate": float(rate_per_s),
-    }
+    driving: dict[str, FactorValue] = {"arrival": kind, "rate": rate_per_s}
+    return {"kind": kind, "rate_per_s": rate_per_s}, driving | _pauses(options)

@@ -32,7 +32,7 @@ from seatrial.importers.document import (
 )
 from seatrial.importers.fio.document import Disk, Job, Report, reports
 from seatrial.importers.fio.logs import Log, nearby_logs, timed
-from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, size_bytes
+from seatrial.importers.fio.options import LIMITS, NOT_FACTORS, Access, engine_name, size_bytes
 from seatrial.importers.fio.threads import (
     JobResult,
     answered_requests,
@@ -155,6 +155,8 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
         name: factor_value(options[name]) for name in varying if name in options
     }
     operations = _operations(measured, own, notes)
+    # No rate counts syncs, also where the options do not say how many there are (end_fsync).
+    sync_every = access.sync_every or int("sync" in operations)
     parts = job.directions(access.operation).values()
     runtime_ms = max((part.runtime_ms for part in parts), default=0)
     duration_s = runtime_ms / 1000 or job.job_runtime_ms / 1000 / access.threads
@@ -175,7 +177,7 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
         depth=access.depth,
         factors=own.factors if own else factors,
         key=own.key if own else "",
-        spec=_spec(options, access),
+        spec=_spec(options, access) | ({"sync_every": sync_every} if sync_every else {}),
         started_at=measured.report.started_at or None,
         duration_s=max(DURATION_S_MIN, duration_s),
         operations=operations,
@@ -252,7 +254,7 @@ def _operations(
         completed = answered_requests(job, direction, measured.report.release)
         failed = min(job.failed, direction.total_ios - completed)
         results[name] = result_of(completed, direction.io_bytes, latency.latency, failed)
-    if access.arrival["kind"] != "closed":
+    if access.arrival["kind"] != "closed" or {"rate", "rate_iops"} & access.factors.keys():
         notes.append(
             "fio measures latency from the actual start of a request: with a rate limit, the "
             "queueing time before it is not included."
@@ -264,8 +266,6 @@ def _operations(
     # fio 3.33 does not add up the number of syncs when it combines threads.
     if syncs := max(job.sync.total_ios, job.sync.lat_ns.count):
         results["sync"] = result_of(syncs, 0, job.sync.lat_ns)
-        if not access.sync_every:
-            notes.append("Syncs are counted as requests; fio does not count them.")
     return results
 
 
@@ -298,7 +298,7 @@ def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
         "threads": access.threads,
         "depth": access.depth,
         "engine": engine_name(options),
-        "arrival": access.arrival,
+        "arrival": {"kind": "think"} if _is_limited(access) else access.arrival,
         "sync_every": access.sync_every,
         "sync_kind": access.sync_kind,
         "fio_options": dict(options),
@@ -319,6 +319,11 @@ def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
     target["size_bytes"] = start_bytes + range_bytes
     spec["range"] = {"start_bytes": start_bytes, "length_bytes": range_bytes}
     return spec
+
+
+def _is_limited(access: Access) -> bool:
+    """Return whether a job without a schedule was slower than its target could be."""
+    return access.arrival["kind"] == "closed" and any(name in access.factors for name in LIMITS)
 
 
 def _counters(job: Job) -> dict[str, float]:

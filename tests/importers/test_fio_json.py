@@ -257,6 +257,19 @@ def test_options_that_differ_become_factors(tmp_path):
             {"rw": "randrw", "rate_iops": ",500"},
             "io/mixed/4096B/1t/1d/read_share=0.5/rate_iops=,500",
         ),
+        ({"rate": "4m,1m"}, "io/read/4096B/1t/1d/arrival=fixed/rate=1024"),
+        ({"rate": ",1m"}, "io/read/4096B/1t/1d"),
+        ({"rate": "4m", "bssplit": "4k/50:8k/50"}, "io/read/various/1t/1d/bs=4k/50:8k/50/rate=4m"),
+        (
+            {"rw": "randrw", "rate": "1m,2m", "bs": "4k,16k"},
+            "io/mixed/various/1t/1d/read_share=0.666667/bs=4k,16k/arrival=fixed/rate=384",
+        ),
+        ({"thinktime": "5ms"}, "io/read/4096B/1t/1d/thinktime=5ms"),
+        (
+            {"percentage_random": "30"},
+            "io/read/4096B/1t/1d/pattern=partly_random/percentage_random=30",
+        ),
+        ({"rw": "read", "percentage_random": "30"}, "io/read/4096B/1t/1d/pattern=sequential"),
         ({"bssplit": "4k/50:8k/50"}, "io/read/various/1t/1d/bs=4k/50:8k/50"),
         ({"bs": "4KiB"}, "io/read/4000B/1t/1d"),
         ({"bs": "4KiB", "kb_base": "1000"}, "io/read/4096B/1t/1d"),
@@ -390,3 +403,22 @@ def test_requests_that_failed_are_none_of_the_completed(tmp_path, version, answe
     assert exported["jobs"][0]["read"]["total_ios"] == 1000
     (again,) = read_results(written(tmp_path, exported)).samples
     assert again.outcome == outcome
+
+
+def test_syncs_that_no_option_announces_are_in_no_rate(tmp_path):
+    sync = {"total_ios": 1, "lat_ns": latency(1)}
+    entry = job(reads=0, writes=90, options={"rw": "write", "end_fsync": "1"}, sync=sync)
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    assert sample.completed_per_s == pytest.approx(90)
+
+
+def test_a_job_whose_options_the_client_lost_is_known_by_its_figures(tmp_path):
+    sync = {"total_ios": 20, "lat_ns": latency(20)}
+    lost = job("w", reads=0, writes=80, hostname="a", job_runtime=2000, sync=sync)
+    del lost["job options"]
+    content = document(**{"client_stats": [lost], "global options": {"bs": "4k", "direct": "1"}})
+    imported = read_results(written(tmp_path, content))
+    (sample,) = imported.samples
+    assert sample.cell.key == "io/write/4096B/2t/1d/pattern=unknown"
+    assert sample.completed_per_s == pytest.approx(80)
+    assert "merged several jobs" not in notes_of(imported)

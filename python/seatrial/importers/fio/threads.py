@@ -284,11 +284,30 @@ def _options_and_access(
 ) -> tuple[dict[str, str], Access]:
     """Return a job's options and access; without options, inferred from its figures."""
     options = {plain_name(name): text for name, text in own_options(report, job).items()}
-    if options:
+    if options and not _lacks_own_options(job, options):
         return options, _with_all_directions(job, access_of(options), notes)
+    if options:
+        notes.append(
+            f"fio printed no options of job {job.jobname} on {job.hostname}: operation, block size "
+            "and threads are derived from its figures; pattern and depth are unknown."
+        )
+        known = access_of(options)
+        access = msgspec.structs.replace(
+            _access_of_figures(job), threads=max(1, round(_threads(job))), direct=known.direct
+        )
+        return options, access
     if NO_OPTIONS not in notes:
         notes.append(NO_OPTIONS)
     return options, _access_of_figures(job)
+
+
+def _lacks_own_options(job: Job, options: Mapping[str, str]) -> bool:
+    """Return whether fio, as a client, lost the options of a job of several threads.
+
+    Without any ``rw``, a job reads.
+    """
+    is_read = not (job.write.total_ios or job.mixed.total_ios)
+    return bool(job.hostname) and not job.options and "rw" not in options and not is_read
 
 
 def _access_of_figures(job: Job) -> Access:
@@ -345,15 +364,18 @@ def _parts(job: Job) -> tuple[Direction, ...]:
 
 def _note_other_threads(job: Job, access: Access, notes: list[str]) -> None:
     """Note a group of jobs that fio printed as one, under the name of its first."""
-    longest_ms = max(part.runtime_ms for part in _parts(job))
-    if not longest_ms:
-        return
-    threads = job.job_runtime_ms / longest_ms
+    threads = _threads(job)
     if threads > access.threads + 0.5:
         notes.append(
             f"Job {job.jobname} is a group of about {threads:.0f} threads, but its options "
             f"specify {access.threads}: fio merged several jobs (group_reporting)."
         )
+
+
+def _threads(job: Job) -> float:
+    """Return how many threads an entry stands for, by their run time; 0 if unknown."""
+    longest_ms = max(part.runtime_ms for part in _parts(job))
+    return job.job_runtime_ms / longest_ms if longest_ms else 0.0
 
 
 def _merged_job(jobs: Sequence[Job]) -> Job:

@@ -132,17 +132,17 @@ def test_the_seventh_column_is_reported_by_what_stands_in_it(tmp_path, tails, ha
 
 
 def test_skipped_and_failed_transactions_are_kept_apart(tmp_path):
-    text = lines([0], 0.1, " 300") + f"0 11 skipped 0 {AT} 200000 0\n"
+    text = lines([0], 0.1, " 300") + f"0 10 skipped 0 {AT} 200000 0\n"
     (skipped,) = read_results(*write(tmp_path, log__77=text)).samples
     assert (skipped.outcome.offered, skipped.outcome.late_skipped) == (11, 1)
-    text = lines([0], 0.1, " 0") + f"0 11 deadlock 0 {AT} 200000 4\n"
+    text = lines([0], 0.1, " 0") + f"0 10 deadlock 0 {AT} 200000 4\n"
     (failed,) = read_results(*write(tmp_path, log__78=text)).samples
     assert (failed.outcome.offered, failed.outcome.failed, failed.errors_count) == (11, 1, 1)
     assert failed.errors[0].name == "deadlock"
 
 
 def test_a_stall_and_a_line_that_was_cut_off_are_reported(tmp_path):
-    text = lines([0], 0.1) + f"0 11 600000 0 {AT} 700000\n0 12 9"
+    text = lines([0], 0.1) + f"0 10 600000 0 {AT} 700000\n0 11 9"
     imported = read_results(*write(tmp_path, log__77=text))
     (stall,) = imported.samples[0].stalls
     assert (stall.start_s, stall.length_s, stall.cause) == (0.1, 0.6, "unknown")
@@ -173,6 +173,13 @@ def test_a_damaged_line_is_reported_with_its_place(tmp_path):
     imported = read_results(*write(tmp_path, log__78=text + text))
     assert imported.samples[0].outcome.completed == 200
     assert "99 lines are earlier" in origin_of(imported.run).notes[-1]
+
+
+def test_a_sample_of_the_transactions_is_refused(tmp_path):
+    every = lines([0, 1]).splitlines(keepends=True)
+    (path,) = write(tmp_path, log__77="".join(line for line in every if " 7 10000" not in line))
+    with pytest.raises(UsageError, match="after number 6 of client 0 follows 8"):
+        read_results(path)
 
 
 def test_a_log_of_aggregates_is_none(tmp_path):

@@ -77,10 +77,12 @@ def read(paths: Sequence[Path]) -> Imported:
         paths: At least one.
 
     Raises:
-        UsageError: One cannot be read or is not a pgbench log, the logs have different columns, or
-            a line is invalid.
+        UsageError: One cannot be read or is not a pgbench log, the logs have different columns or
+            lack transactions, or a line is invalid.
     """
     processes = [_process(files) for files in _by_process(paths)]
+    for process in processes:
+        _require_every_transaction(process.files)
     form = _form(processes)
     parts = [_read(group, form) for group in _at_the_same_time(processes)]
     drafts = [_draft(paths[0], each, form) for each in parts]
@@ -156,6 +158,25 @@ def _process(files: list[Path]) -> Process:
             next_step="Specify the files that pgbench wrote with --log alone",
         )
     return Process(files=files, first_us=min(ends_us), last_us=max(ends_us))
+
+
+def _require_every_transaction(files: Iterable[Path]) -> None:
+    """Raise UsageError where a log lacks transactions: its rate would be too low.
+
+    pgbench numbers the transactions of each client, skipped and failed ones included.
+    """
+    for file in files:
+        before: dict[str, int] = {}
+        for line in filter(_LINE.fullmatch, _head(file)):
+            client, number = line.split()[:2]
+            if client in before and int(number) > before[client] + 1:
+                raise UsageError(
+                    seen=f"{file} lacks transactions: after number {before[client]} of client "
+                    f"{client} follows {number}",
+                    cause="pgbench wrote a sample of them (--sampling-rate), or lines were removed",
+                    next_step="Specify the log of a run without --sampling-rate",
+                )
+            before[client] = int(number)
 
 
 def _ends_us(file: Path) -> list[int]:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from long import trials
+from seatrial.cli.sources import is_results_file
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import read_jobs, read_results
@@ -36,7 +37,8 @@ TEXTS = {
     "csv": TABLE.read_text(encoding="utf-8"),
     "matrix": "size,1,10\n4K,100,200\n8K,50,\n",
     "pgbench": "".join(
-        f"{place % 3} {place} {900 + place} 0 1795219200 {place * 9} 7\n" for place in range(1, 40)
+        f"{place % 3} {place // 3} {900 + place} 0 1795219200 {place * 9} 7\n"
+        for place in range(1, 40)
     ),
     "log": "".join(f"{place * 100}, {900 + place}, {place % 2}, 0, 0\n" for place in range(1, 40)),
 }
@@ -189,4 +191,7 @@ def test_a_pipe_is_read(tmp_path):
     os.mkfifo(place)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(place.write_text, "size,threads,iops\n4096,1,100\n", encoding="utf-8")
+        # The command asks these first; a pipe can be read only once.
+        assert not is_results_file(place)
+        assert read_jobs(place) is None
         assert len(read_results(place).samples) == 1

@@ -84,6 +84,8 @@ def _is_file(path: Path) -> bool:
 def is_results_file(path: Path) -> bool:
     """Return whether a file is an SQLite database, as a results file is; False if unreadable."""
     try:
+        if not path.is_file():  # a pipe can be read only once
+            return False
         with path.open("rb") as file:
             return file.read(len(SQLITE_HEAD)) == SQLITE_HEAD
     except OSError:

@@ -64,12 +64,13 @@ def _several(path: Path, further: Sequence[Path]) -> UsageError:
 
 
 def read_jobs(path: Path) -> JobStudy | None:
-    """Return the study of a fio job file or an IOmeter configuration; None for any other file.
+    """Return the study of a fio job file or an IOmeter configuration; None for anything else.
 
     Raises:
         UsageError: It is malformed.
     """
-    if pgbench_log.is_log(path):
+    # A pipe can be read only once, for its results.
+    if not path.is_file() or pgbench_log.is_log(path):
         return None
     try:
         document = open_document(path)

@@ -96,8 +96,17 @@ def test_the_token_works_once(served):
     other = Client(client.port, client.token)
     assert other.ask(f"/?token={client.token}")[0] == 403
     assert other.ask("/runs/20261101-074500-0000")[0] == 403
-    other.cookie = "seatrial=guessed"
+    other.cookie = f"seatrial-{client.port}=guessed"
     assert other.ask("/")[0] == 403
+
+
+def test_the_cookie_of_another_port_is_another_one(served):
+    # A browser sends the cookies of a host to all its ports: a second server must not replace it.
+    client, _ = served
+    name, _, value = client.cookie.partition("=")
+    assert str(client.port) in name
+    other = Client(client.port, client.token, cookie=f"seatrial-1={value}; {client.cookie}")
+    assert other.ask("/")[0] == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "[::1]:80"])

@@ -202,7 +202,7 @@ class AccessControl:
         session: The secrets.
         hosts: Accepted values of the ``Host`` header.
         command: The command that printed the address.
-        cookie: Name of the cookie; browsers do not keep the ports of a host apart.
+        cookie: Name of the cookie, with the port: browsers do not keep the ports of a host apart.
         lasts_s: How long a browser keeps the cookie; None until it is closed.
     """
 
@@ -218,7 +218,7 @@ class AccessControl:
         self.session = session
         self.hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
         self.command = command
-        self.cookie = cookie
+        self.cookie = f"{cookie}-{port}"
         self.lasts_s = lasts_s
 
     def refused(self, request: Request) -> Response | None:

@@ -193,7 +193,7 @@ class LivePage:
             session,
             port,
             command=command,
-            cookie=f"seatrial-watch-{port}",
+            cookie="seatrial-watch",
             lasts_s=_COOKIE_S,
         )
         self.requested_s: float | None = None

@@ -230,6 +230,36 @@ def test_a_worksheet_is_kept_by_name_and_as_a_file(watched, tmp_path):
     assert charts.count() == 1
 
 
+def test_a_worksheet_that_cannot_be_read_costs_no_other(watched):
+    address, context, _ = watched
+    own = Page(context, address)
+    until(lambda: own.drawn() > 3, "no data")
+    own.page.on("dialog", lambda dialog: dialog.accept("Mine"))
+    own.page.locator("#keep").click()
+    own.page.evaluate(
+        """() => {
+          const sheets = JSON.parse(localStorage.getItem('seatrial-watch-worksheets'));
+          localStorage.setItem('seatrial-watch-worksheets',
+            JSON.stringify({ ...sheets, Newer: { seatrial_worksheet: 2 } }));
+        }"""
+    )
+    own.page.reload()
+    until(lambda: own.drawn() > 3, "no data")
+    names = own.page.locator("#worksheets option")
+    assert names.all_inner_texts() == ["Standard", "Mine"]
+    add, charts = own.page.locator("#add"), own.page.locator(".chart")
+    while add.is_enabled():
+        add.click()
+    assert charts.count() == 24  # as many as a worksheet or a saved report can hold
+    own.page.locator("#keep").click()
+    own.page.reload()
+    until(lambda: own.drawn() > 3, "no data")
+    own.page.locator("#worksheets").select_option("Mine")
+    until(lambda: charts.count() == 24, "not the kept one")
+    stored = own.page.evaluate("localStorage.getItem('seatrial-watch-worksheets')")
+    assert set(json.loads(stored)) == {"Mine", "Newer"}
+
+
 def test_the_report_needs_no_server(watched, browser, tmp_path):
     address, context, _ = watched
     own = Page(context, address)

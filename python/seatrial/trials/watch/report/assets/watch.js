@@ -228,6 +228,9 @@ function applyWorksheet({ charts, filters, span_s }) {
 }
 
 function showPlots() {
+  const add = document.getElementById('add');
+  add.disabled = view.plots.length >= CHARTS_MAX; // more could not be opened again
+  add.title = add.disabled ? `A worksheet has at most ${CHARTS_MAX} charts.` : '';
   document.getElementById('charts').replaceChildren(...view.plots.map(({ element }) => element));
   redraw();
 }

@@ -80,17 +80,29 @@ function checkedWorksheet(value) {
   };
 }
 
-/** The worksheets that this browser keeps, by name. */
+/** The worksheets that this browser keeps, by name; one that cannot be read hides no other. */
 const keptWorksheets = {
-  read() {
+  stored() {
     try {
-      const found = Object.entries(JSON.parse(localStorage.getItem(WORKSHEETS_KEY) ?? '{}'));
-      return new Map(found.map(([name, sheet]) => [name, checkedWorksheet(sheet)]));
+      return new Map(Object.entries(JSON.parse(localStorage.getItem(WORKSHEETS_KEY) ?? '{}')));
     } catch {
       return new Map(); // not allowed here, or written by something else
     }
   },
-  write(sheets) {
+  read() {
+    const found = new Map();
+    for (const [name, sheet] of this.stored()) {
+      try {
+        found.set(name, checkedWorksheet(sheet));
+      } catch {
+        // Of another version: it stays stored, and is not offered.
+      }
+    }
+    return found;
+  },
+  change(alter) {
+    const sheets = this.stored();
+    alter(sheets);
     localStorage.setItem(WORKSHEETS_KEY, JSON.stringify(Object.fromEntries(sheets)));
   },
 };
@@ -121,14 +133,12 @@ function startWorksheets(apply, current) {
   on('keep', 'click', () => {
     const name = prompt('Name of the worksheet', list.value === STANDARD ? '' : list.value)?.trim();
     if (!name || name === STANDARD) return;
-    keptWorksheets.write(keptWorksheets.read().set(name, current()));
+    keptWorksheets.change((sheets) => sheets.set(name, current()));
     fill(name);
     say(`Saved ${name} in this browser.`);
   });
   on('forget', 'click', () => {
-    const sheets = keptWorksheets.read();
-    sheets.delete(list.value);
-    keptWorksheets.write(sheets);
+    keptWorksheets.change((sheets) => sheets.delete(list.value));
     fill(STANDARD);
     apply(named(STANDARD));
   });

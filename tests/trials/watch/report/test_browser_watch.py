@@ -14,9 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.command import ended, seatrial, start
+from seatrial.trials.watch.analysis.activity import Losses
+from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING, CompactGroup, CompactInterval
+from seatrial.trials.watch.analysis.history import Event
+from seatrial.trials.watch.report.page import Startup, saved_page
 from trials.watch.report.live_page import Page, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.root]
@@ -24,6 +29,7 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'se
 
 FREEZE_SEEN_S_MAX = 2.0
 SIZE_BYTES = 8 << 20
+START_S = 1_790_000_000.0
 BLOCK_BYTES = 4096
 
 
@@ -280,3 +286,63 @@ def test_the_report_needs_no_server(watched, browser, tmp_path):
     assert "By disk and operation" in unscripted.text("#totals")
     offline.close()
     plain.close()
+
+
+def saved_intervals(times: list[tuple[float, float]]) -> str:
+    """A saved page of intervals, each of a read at 1 ms; from and to are in s since the start."""
+    row = 16 * 20  # 2 ** 20 ns
+    events = [
+        Event(
+            number=number,
+            kind="interval",
+            at_s=to,
+            data=msgspec.json.encode(
+                CompactInterval(
+                    at=START_S + to,
+                    seconds=to - begun,
+                    names=["sda", "read", "", "worker"],
+                    groups=[CompactGroup(0, 1, 1, 4096, 3, 2, 2, 9, 0, 36864, 9 << 20, 0, 0, 0,
+                                         [row, 9])],
+                    lost=Losses(),
+                    in_flight={},
+                    cost=0.0,
+                    readings={},
+                    headroom=[],
+                )
+            ),
+        )
+        for number, (begun, to) in enumerate(times, 1)
+    ]  # fmt: skip
+    startup = Startup(
+        watched="sda", level=2, sees="", lacks="", cost="", reason="", started_at=START_S,
+        every_s=1.0, has_server=False, history_s=3600.0, history_bytes_max=1 << 20,
+        rows_per_doubling=ROWS_PER_DOUBLING, version="0",
+    )  # fmt: skip
+    charts = [
+        {"metric": "heat", "operation": "", "by": ""},
+        {"metric": "rate", "operation": "", "by": ""},
+    ]
+    sheet = {"seatrial_worksheet": 1, "charts": charts, "filters": {}, "span_s": 60}
+    return saved_page(startup, events, None, sheet)
+
+
+def test_an_interval_longer_than_a_column_leaves_no_hole(browser, tmp_path):
+    times = [(0, 1), (1, 3.5), (3.5, 6), (10, 11), (11, 12)]
+    file = tmp_path / "saved.html"
+    file.write_text(saved_intervals(times))
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    own = Page(context, file.as_uri())
+    until(lambda: own.drawn() == len(times), "nothing is drawn")
+    plot = own.page.locator(".chart.heat .plot")
+    until(lambda: plot.locator("canvas").count(), "no heat map")
+    width_px = plot.bounding_box()["width"] - 76  # between the margins
+    for at_s in (0.5, 1.2, 2.5, 3.3, 4.2, 5.8, 8.5, 11.5):
+        plot.hover(position={"x": 62 + width_px * at_s / 12, "y": 40})
+        text = own.text(".chart.heat .reading-now")
+        is_watched = any(begun <= at_s < to for begun, to in times)
+        assert ("9 requests" in text) == is_watched, (at_s, text)
+        assert ("not watched" in text) != is_watched, (at_s, text)
+        rate = own.text(".chart:not(.heat) .reading-now")
+        assert ("–" in rate) != is_watched, (at_s, rate)
+    assert own.errors_text == []
+    context.close()

@@ -34,7 +34,7 @@ function columnsOf(watched, range, wanted, kept) {
   for (const { sums } of columns) {
     for (const [key, { requests }] of sums) totals.set(key, (totals.get(key) ?? 0) + requests);
   }
-  return { step, columns, totals };
+  return { step, columns: columns.filter(({ isWithin }) => !isWithin), totals };
 }
 
 function madeColumn({ groups, ...column }, { filters, by, rowsWanted }) {

@@ -75,7 +75,7 @@ function heatImage(plot, map, width_px, colours) {
   const y = (row) => canvas.height * (1 - (row - map.row_min) / (map.row_max - map.row_min));
   for (const [index, row, count] of map.cells) {
     const column = plot.data.columns[index];
-    const [left, right] = [Math.floor(x(column.from)), Math.ceil(x(column.to))];
+    const [left, right] = [Math.floor(x(column.begun)), Math.ceil(x(column.ended))];
     const [top, bottom] = [Math.floor(y(row + 1)), Math.ceil(y(row))];
     context.fillStyle = heatColour(map, count, colours);
     context.fillRect(left, top, right - left, bottom - top);
@@ -99,7 +99,7 @@ function cellAt(plot, x_px, y_px) {
   const share = 1 - (y_px - box.top) / box.height;
   const row = Math.floor(map.row_min + share * (map.row_max - map.row_min));
   const at = plot.timeAt(x_px);
-  const index = data.columns.findIndex(({ from, to }) => at >= from && at < to);
+  const index = data.columns.findIndex(({ begun, ended }) => at >= begun && at < ended);
   const found = map.cells.find(([column, own]) => column === index && own === row);
   if (!found) return null;
   const { from, to } = data.columns[index];
@@ -124,7 +124,8 @@ function heatReading(plot, at) {
     all.max_ns = Math.max(all.max_ns, sum.max_ns);
     for (const [row, count] of sum.rows) all.rows.set(row, (all.rows.get(row) ?? 0) + count);
   }
-  const time = columnTime(column);
+  const time = columnTime({ from: column.begun, to: column.ended });
+  if (!column.seconds) return [`${time}: not watched`];
   if (!all.requests) return [`${time}: no requests`];
   const latency = (share) => formatDuration(all.percentile(share));
   const words = [plural(all.requests, 'request'), `p50 ${latency(0.5)}`,

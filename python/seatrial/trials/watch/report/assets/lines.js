@@ -152,8 +152,8 @@ function watchLinesOption(plot, width_px, colours) {
         animation: false,
         itemStyle: { color: style(name).color },
         lineStyle: { color: style(name).color, type: style(name).dash, width: 1.8 },
-        data: columns.map(({ from, to }, index) => ({
-          value: [(from + to) / 2, placed(values[index])],
+        data: columns.map(({ begun, ended }, index) => ({
+          value: [(begun + ended) / 2, placed(values[index])],
           // A value between gaps has no line.
           ...(isAlone(values, index) ? { symbol: 'circle', symbolSize: 5 } : {}),
         })),
@@ -197,7 +197,7 @@ function linesReading(plot, at) {
   const column = plot.columnAt(at);
   const drawing = METRICS[plot.spec.metric];
   const colours = view.colours;
-  const time = column ? [`${clockTime(column.from)}: `] : [];
+  const time = column ? [`${clockTime(column.begun)}: `] : [];
   const entries = (plot.series ?? []).map(({ name }) => {
     const value = valueIn(plot, column, name);
     const text = value === null ? '–' : drawing.format(value);

@@ -75,24 +75,24 @@ class Watched {
     return this.last?.at ?? this.startup.started_at;
   }
 
-  /** Return the intervals whose middle is in a time; they are in order. */
-  between(from, to) {
-    const middle = (interval) => (interval.from + interval.at) / 2;
+  /** Return the index of the first interval whose middle is not before a time. */
+  indexAt(at_s) {
     let low = 0;
     let high = this.intervals.length;
     while (low < high) {
       const half = (low + high) >> 1;
-      if (middle(this.intervals[half]) < from) low = half + 1;
+      const { from, at } = this.intervals[half];
+      if ((from + at) / 2 < at_s) low = half + 1;
       else high = half;
     }
-    let end = low;
-    while (end < this.intervals.length && middle(this.intervals[end]) < to) end += 1;
-    return this.intervals.slice(low, end);
+    return low;
   }
 
   /**
    * Return a column of a length (s) by its number: its groups, summed up where it has several
-   * intervals. Columns that can no longer change are kept, those of one length at a time.
+   * intervals. Columns that can no longer change are kept, those of one length at a time. It has
+   * the intervals whose middle is in it, and is drawn from where they begin to where they end. An
+   * interval may be longer than a column: one without any is then within those next to it.
    */
   column(step, number) {
     if (this.step !== step) {
@@ -102,10 +102,15 @@ class Watched {
     const kept = this.sealed.get(number);
     if (kept) return kept;
     const [from, to] = [number * step, (number + 1) * step];
-    const intervals = this.between(from, to);
+    const first = this.indexAt(from);
+    const intervals = this.intervals.slice(first, this.indexAt(to));
     const column = {
       from,
       to,
+      begun: intervals[0]?.from ?? from,
+      ended: intervals.at(-1)?.at ?? to,
+      isWithin: intervals.length === 0
+        && (this.intervals[first - 1]?.at > from || this.intervals[first]?.from < to),
       seconds: intervals.reduce((sum, { seconds }) => sum + seconds, 0),
       in_flight: flightOf(intervals),
       readings: readingsOf(intervals),

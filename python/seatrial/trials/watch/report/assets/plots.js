@@ -217,7 +217,7 @@ class Plot {
   /** Return the column of a time; without one the last that is complete. */
   columnAt(at) {
     const { columns } = this.data;
-    if (at !== null) return columns.find(({ from, to }) => at >= from && at < to) ?? null;
+    if (at !== null) return columns.find(({ begun, ended }) => at >= begun && at < ended) ?? null;
     return columns.findLast(({ seconds }) => seconds > 0) ?? null;
   }
 

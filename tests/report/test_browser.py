@@ -362,6 +362,14 @@ def test_the_heat_map_follows_the_list(visit: Callable[..., Visit], summary: Sum
     opened.page.wait_for_timeout(100)
     assert "no stall" in figure.locator("h3").text_content()
     assert figure.locator("canvas").screenshot() != before
+    label = "commit: commit 8 KiB, 1 thread, method fdatasync"
+    of_view = figure.locator(".of-view")
+    assert not of_view.is_visible()  # the list says it
+    opened.page.emulate_media(media="print")
+    assert of_view.is_visible(), "paper has no list, and titles of several views may be alike"
+    assert label in of_view.inner_text().replace("\xa0", " ")
+    opened.page.emulate_media(media="screen")
+    assert label.split(": ")[1].split(",")[0].encode() in opened.saved("heatmap", "SVG")[1]
     part = next(s for s in summary.cells if s.cell.kind == "commit")
     file, data = opened.saved("heatmap", "CSV")
     saved = list(csv.DictReader(io.StringIO(data.decode())))

@@ -61,6 +61,7 @@ class ChartFigure {
     this.chosen = index;
     this.heading.textContent = unbroken(this.view.title);
     this.plot.setAttribute('aria-label', this.view.title);
+    this.element.querySelector('.of-view').textContent = `: ${unbroken(this.view.label)}`;
     this.showNotes();
     if (this.isShown) this.draw();
     this.element.dispatchEvent(new CustomEvent('view-chosen', { detail: this.view }));
@@ -101,7 +102,10 @@ class ChartFigure {
   saveButtons() {
     const group = document.createElement('span');
     group.className = 'saves';
-    const words = () => ({ topic: this.data.topic, title: this.view.title, source: this.run });
+    const ofView = () => (this.data.views.length > 1 ? `: ${this.view.label}` : '');
+    const words = () => ({
+      topic: this.data.topic + ofView(), title: this.view.title, source: this.run,
+    });
     const saves = {
       PNG: (name) => savePng(name, this.drawing.option, this.view, words()),
       SVG: (name) => saveSvg(name, this.drawing.option, this.view, words()),

@@ -6,6 +6,8 @@ const PICTURE_INNER_PX = PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX;
 const PICTURE_HEAD_PX = 78; // with a title of one line
 const TITLE_LINE_PX = 24;
 const TITLE_CHARACTER_PX = 9.6;
+const SOURCE_LINE_PX = 16;
+const SOURCE_CHARACTER_PX = 6.8;
 const PICTURE_FOOT_PX = 22;
 
 /** Hand a file over to the reader. */
@@ -17,22 +19,28 @@ function offer(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Return the height (px) that a title of several lines needs above a picture. */
-function pictureHead(title) {
-  const lines = Math.ceil((title.length * TITLE_CHARACTER_PX) / PICTURE_INNER_PX);
-  return PICTURE_HEAD_PX + (lines - 1) * TITLE_LINE_PX;
+/** Return what stands below the title of a picture. */
+const sourceOf = ({ topic, source }) => `${topic}. ${source}`;
+
+/** Return the height (px) that a title and its source need above a picture. */
+function pictureHead(words) {
+  const more = (text, character_px) => (
+    Math.ceil((text.length * character_px) / PICTURE_INNER_PX) - 1
+  );
+  return PICTURE_HEAD_PX + more(words.title, TITLE_CHARACTER_PX) * TITLE_LINE_PX
+    + more(sourceOf(words), SOURCE_CHARACTER_PX) * SOURCE_LINE_PX;
 }
 
 /** Return a chart's option for a picture that stands alone: its title and its source above. */
-function pictureOption(option, { topic, title, source }, colours) {
+function pictureOption(option, words, colours) {
   const shift = (part) => ({
     ...part,
     left: (typeof part.left === 'number' ? part.left : 0) + PICTURE_MARGIN_PX,
-    top: (part.top ?? 0) + pictureHead(title),
+    top: (part.top ?? 0) + pictureHead(words),
   });
   const heading = {
-    text: title,
-    subtext: `${topic}. ${source}`,
+    text: words.title,
+    subtext: sourceOf(words),
     left: PICTURE_MARGIN_PX,
     top: PICTURE_MARGIN_PX - 6,
     padding: 0,
@@ -43,7 +51,13 @@ function pictureOption(option, { topic, title, source }, colours) {
       width: PICTURE_INNER_PX,
       overflow: 'break',
     },
-    subtextStyle: { color: colours.muted, fontSize: 12 },
+    subtextStyle: {
+      color: colours.muted,
+      fontSize: 12,
+      lineHeight: SOURCE_LINE_PX,
+      width: PICTURE_INNER_PX,
+      overflow: 'break',
+    },
   };
   return {
     ...option,
@@ -62,7 +76,7 @@ function withPicture(drawing, view, words, renderer, use) {
     renderer,
     ssr: renderer === 'svg',
     width: PICTURE_WIDTH_PX,
-    height: height_px + pictureHead(words.title) + PICTURE_FOOT_PX,
+    height: height_px + pictureHead(words) + PICTURE_FOOT_PX,
     devicePixelRatio: 2,
   });
   chart.setOption(pictureOption(option, words, colours));

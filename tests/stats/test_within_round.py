@@ -76,6 +76,19 @@ def test_rate_and_median_hold_the_truth(correlation):
     assert np.mean(held["p50"]) < 1
 
 
+def test_a_narrow_interval_of_a_percentile_holds_the_truth_too():
+    """Its ends are a bucket or two apart, and each is read from the middle of one."""
+    draw = np.random.default_rng(12)
+    truth_ns = MS_NS * np.exp(0.1 * 1.2815515655)
+    held = []
+    for _ in range(60):
+        counts = draw.poisson(30, 100)
+        times = [MS_NS * np.exp(0.1 * draw.standard_normal(count)) for count in counts]
+        figure = latency_estimates([timed_sample(counts, latency_ns=times)])["read"]["p90"]
+        held.append(figure.low <= truth_ns <= figure.high)
+    assert np.mean(held) >= 0.95
+
+
 def test_bandwidth_and_rate_are_known_alike_where_all_requests_are_of_one_size():
     sample = timed_sample(noisy_counts(60))
     rate, bandwidth = rate_estimate([sample]), bandwidth_estimate([sample])

@@ -193,6 +193,7 @@ class _Entries:
     """The response times of one kind in a running phase, by slice."""
 
     def __init__(self, sample: Sample, kind: str, phase: RunningPhase) -> None:
+        self._sample, self._completed = sample, phase.completed
         self.histogram = response_histogram(sample, kind, phase)
         self.slices = whole_slices(sample) - phase.from_slice
         indexes, lower_ns, counts = [], [], []
@@ -220,19 +221,19 @@ class _Entries:
         if name == "mean":
             return self._mean(estimate)
         below = self._summed(self.counts * (self.lower_ns <= estimate.value))
-        share = below.sum() / self.count
-        half = half_width_of_mean(below - share * self.by_slice)
+        half = half_width_of_mean(below - below.sum() / self.count * self.by_slice)
         if half is None:
             return estimate
         half /= self.by_slice.mean()
+        # The share below is that at the upper edge of the bucket: the percentile is within it.
+        share = PERCENTS[name] / 100 * share_with_unended(self._sample, self._completed)
         low_ns = self.histogram.percentile_ns(100 * max(share - half, 1 / self.count))
         high_ns = self.histogram.percentile_ns(100 * min(share + half, 1.0))
-        # A percentile is no more precise than its bucket, however often it is the same.
-        unread_ns = estimate.value * HISTOGRAM_RESOLUTION_SHARE
+        # Both ends are read from buckets too, and the true one may be at the edge of its bucket.
         return _ranging(
             estimate,
-            min(low_ns, estimate.value - unread_ns),
-            max(high_ns, estimate.value + unread_ns),
+            min(low_ns, estimate.value) * (1 - HISTOGRAM_RESOLUTION_SHARE),
+            max(high_ns, estimate.value) * (1 + HISTOGRAM_RESOLUTION_SHARE),
         )
 
     def _mean(self, estimate: Estimate) -> Estimate:

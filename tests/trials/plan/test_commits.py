@@ -19,8 +19,8 @@ from seatrial.trials.plan.analysis.commits import (
     forecast_commits,
 )
 from seatrial.trials.plan.analysis.demand import Limit, constant_demand
-from seatrial.trials.plan.analysis.figure import exact
-from seatrial.trials.plan.analysis.scenarios import Scenarios
+from seatrial.trials.plan.analysis.figure import Figure, exact
+from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate, with_commit_times
 from seatrial.trials.plan.report.plan_text import is_without_syncs, notes
 from seatrial.trials.plan.report.proof import proof_sentence
 from seatrial.trials.watch.analysis.activity import OPERATIONS
@@ -212,6 +212,18 @@ def test_an_objective_of_commits_is_judged_by_their_forecast(limit_ms: int, fits
     assert is_without_syncs(unknown)
     assert "syncs" in notes(unknown)[0]
     assert "does not prove commits" in proof_sentence(unknown)
+
+
+@pytest.mark.parametrize(("limit_ms", "share"), [(2.0, 0.025), (4.0, 0.5), (8.0, 0.975)])
+def test_the_ends_of_a_forecast_hold_95_percent_of_the_scenarios(limit_ms: float, share: float):
+    scenarios = Scenarios(10_000)
+    (each,) = evaluate([candidate("a", 10, 1e6, 0.1)], need(100), scenarios)
+    forecast = Figure(low=2.0, mid=4.0, high=8.0, origin="simulated")
+    found = with_commit_times(each, forecast, limit_ms, scenarios)
+    assert each.fit_share == 1
+    assert found.fit_share == pytest.approx(share, abs=0.015)
+    ends_ms = np.percentile(found.response_ms, (5, 50, 95))
+    assert found.response_ends_ms == pytest.approx(tuple(ends_ms), rel=0.02)
 
 
 def test_what_shows_no_commits_is_none():

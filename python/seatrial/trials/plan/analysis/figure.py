@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TAIL_Z: Final = 1.6448536269514722
 """Standard normal quantile of 95 %: intervals here have their ends at 5 and 95 %."""
+FORECAST_Z: Final = 1.959963984540054
+"""Likewise of 97.5 %: the ends of a forecast of commits hold 95 % of its scenarios."""
 _SEPARATOR: Final = ".."
 _NUMBER: Final = re.compile(r"([0-9.eE+-]+)\s*(%?)")
 

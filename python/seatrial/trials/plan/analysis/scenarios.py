@@ -22,7 +22,7 @@ from seatrial.trials.plan.analysis.buckets import (
     sustained_factors,
 )
 from seatrial.trials.plan.analysis.candidates import Candidate, RequestTimes
-from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.trials.plan.analysis.figure import FORECAST_Z, TAIL_Z, Figure
 from seatrial.trials.plan.analysis.need import PERCENTILES, StorageNeed
 from seatrial.trials.plan.analysis.queueing import Curve
 
@@ -195,25 +195,25 @@ def with_commit_times(
 
     Args:
         each: The evaluation; where its load is not sustained, no commit is.
-        commit_ms: The objective's percentile of the time that a commit takes.
+        commit_ms: The objective's percentile of the time that a commit takes; its ends hold 95 %.
         limit_ms: What it may be.
         scenarios: The scenarios of the evaluation.
     """
-    times = commit_ms.at(scenarios.of(f"times of {each.candidate.writes.kind}"))
+    normal = scenarios.of(f"times of {each.candidate.writes.kind}")
+    times = commit_ms.at(normal * (TAIL_Z / FORECAST_Z))
     response = np.where(np.isfinite(each.response_ms), times, np.inf)
     is_fast = response <= limit_ms
     fits = each.fits & is_fast
     is_missed = (each.fits & ~is_fast).mean() > (~each.fits).mean()
-    ends = commit_ms.low, commit_ms.mid, commit_ms.high
+    low, mid, high = commit_ms.at(np.array([-1.0, 0.0, 1.0]) * TAIL_Z**2 / FORECAST_Z)
     if not np.isfinite(response).all():
         low, mid, high = np.percentile(response, ENDS_PERCENT, method="nearest")
-        ends = float(low), float(mid), float(high)
     return replace(
         each,
         fits=fits,
         response_ms=response.astype(np.float32),
         fit_share=float(fits.mean()),
-        response_ends_ms=ends,
+        response_ends_ms=(float(low), float(mid), float(high)),
         miss="objective" if is_missed else each.miss,
         calm_ms=None,
     )

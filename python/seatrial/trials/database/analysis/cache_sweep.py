@@ -1,7 +1,7 @@
 """Sweeps over the size of a cache, and the power law that predicts the next size.
 
 The miss rate of a cache over data with unequal access frequencies falls as a power of its size
-(Chow, 1974, "On the optimization of storage hierarchies", IBM J. Res. Dev. 18; Mattson et al.,
+(Chow, 1974, "On optimization of storage hierarchies", IBM J. Res. Dev. 18; Mattson et al.,
 1970, for the curve itself). Each miss costs a read; the rest is CPU time. The law holds within 5 %
 on the one published sweep of a database's cache (P. Wetter, 2008, on webobjects-dev: 1.5 to 11 GB
 over 40 GB of data), which is a test of it here.

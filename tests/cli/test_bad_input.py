@@ -24,6 +24,18 @@ WITHOUT_OVERRIDE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """Root that must keep to the rights of files, as everybody else must."""
 
 
+def test_a_check_of_a_directory_that_cannot_be_written_is_not_ready(tmp_path):
+    (tmp_path / "kept").mkdir(mode=0o555)
+    prefix = WITHOUT_OVERRIDE if os.geteuid() == 0 else ()
+    reported = seatrial("check", "kept", folder=tmp_path, prefix=prefix)
+    assert reported.code == 0
+    assert "is not writable" in " ".join(reported.out.split())
+    assert "seatrial run" not in reported.out
+    found = seatrial("check", "kept", "--json", folder=tmp_path, prefix=prefix).document
+    assert "is not writable" in found["obstacle"]
+    assert seatrial("check", ".", "--json", folder=tmp_path).document["obstacle"] == ""
+
+
 def contents(folder: Path) -> dict[str, str]:
     """Every file below a folder, with what it holds; the journals' own folder must hold none."""
     assert list(folder.glob("state/*.jsonl")) == []

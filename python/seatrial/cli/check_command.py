@@ -44,12 +44,14 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     from seatrial.cli.outcome import first_text  # noqa: PLC0415
     from seatrial.cli.targets import existing  # noqa: PLC0415
     from seatrial.findings.registry import preflight  # noqa: PLC0415
+    from seatrial.machine.file import write_obstacle  # noqa: PLC0415
     from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - not for --help
     from seatrial.report.check_page import check_answer  # noqa: PLC0415
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
 
     path = existing(target).path or Path.cwd()
     server = check_server(path) if path.is_dir() else None
+    obstacle = write_obstacle(path) if path.is_dir() else None
     fingerprint = take_fingerprint(path)
     findings = preflight(fingerprint)
     layouts = check_layouts()
@@ -61,9 +63,10 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
             "Layouts": layouts_text(layouts),
         }
         again = f"seatrial check {target} --output FILE"
-        output.write(render(target, fingerprint, findings, abilities), otherwise=again)
+        output.write(render(target, fingerprint, findings, abilities, obstacle), otherwise=again)
     if as_json:
-        click.echo(check_document(fingerprint, findings, server, layouts), nl=False)
+        reason = obstacle.seen if obstacle else ""
+        click.echo(check_document(fingerprint, findings, server, layouts, reason), nl=False)
         return 0
     rest = [stack_text(fingerprint)]
     rest += [server_text(server)] if server else []
@@ -71,7 +74,7 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     if not findings:
         rest.append("\nNothing here would distort a measurement.")
     text = "\n".join(rest) + "\n" if display_options().tables else ""
-    click.echo(first_text(check_answer(target, findings), text), nl=False)
+    click.echo(first_text(check_answer(target, findings, obstacle), text), nl=False)
     return 0
 
 

@@ -106,6 +106,8 @@ class CheckDocument(Document, frozen=True, kw_only=True):
         server: Whether a PostgreSQL of our own could be run there; None where the target is no
             directory.
         layouts: Which layouts could be built on this machine.
+        obstacle: Why no file can be made in the target, as a sentence; empty if one can, and where
+            the target is no directory.
     """
 
     kind: Literal["check"] = "check"
@@ -113,6 +115,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     findings: list[Finding]
     server: ServerCheck | None
     layouts: LayoutCheck
+    obstacle: str
 
 
 class CleanDocument(Document, frozen=True, kw_only=True):
@@ -231,6 +234,7 @@ def check_document(
     findings: Sequence[Finding],
     server: ServerCheck | None,
     layouts: LayoutCheck,
+    obstacle: str = "",
 ) -> str:
     """Return the fingerprint and what could distort a measurement.
 
@@ -239,10 +243,15 @@ def check_document(
         findings: What could distort a measurement there.
         server: Whether a PostgreSQL could be run there; None where the target is not a directory.
         layouts: Which layouts could be built on this machine.
+        obstacle: Why no file can be made in the target, as a sentence; empty if one can.
     """
     found = list(findings)
     document = CheckDocument(
-        fingerprint=fingerprint, findings=found, server=server, layouts=layouts
+        fingerprint=fingerprint,
+        findings=found,
+        server=server,
+        layouts=layouts,
+        obstacle=obstacle,
     )
     return document.as_text()
 

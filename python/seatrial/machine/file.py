@@ -329,6 +329,15 @@ def _not_ours(path: Path, what: str) -> RefusedError:
     )
 
 
+def write_obstacle(directory: Path) -> TargetError | None:
+    """Return why this user cannot make files in a directory; None if it can. Nothing is written."""
+    if os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+        return None
+    is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    number = errno.EROFS if is_read_only else errno.EACCES
+    return _not_writable(directory, OSError(number, os.strerror(number)))
+
+
 def _not_writable(directory: Path, error: OSError) -> TargetError:
     causes = {
         errno.EROFS: "Its file system is mounted read-only",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from seatrial.errors import TargetError
 from seatrial.findings.answer import WORST_MAX, RunAnswer, in_one_line
 from seatrial.fingerprint import Fingerprint
 from seatrial.report.document import chapters, page_document
@@ -14,8 +15,16 @@ from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
 
-def check_answer(target: str, findings: Sequence[Finding]) -> RunAnswer:
-    """Return the answer of a check: what could distort a measurement on a target."""
+def check_answer(
+    target: str, findings: Sequence[Finding], obstacle: TargetError | None = None
+) -> RunAnswer:
+    """Return the answer of a check: what could distort a measurement on a target.
+
+    Args:
+        target: As the user named it.
+        findings: Findings of the fingerprint, the most severe first.
+        obstacle: Why no file can be made there; None if one can.
+    """
     worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
     grave = sum(each.severity != "note" for each in findings)
     verdict = "Nothing here distorts a measurement."
@@ -23,6 +32,10 @@ def check_answer(target: str, findings: Sequence[Finding]) -> RunAnswer:
         verdict = f"{format_plural(grave, 'problem')} would distort a measurement here."
     elif findings:
         verdict = f"Ready to measure; {format_plural(len(findings), 'note')}."
+    next_step = worst[0].next if worst else f"Measure it: 'seatrial run {target}'"
+    if obstacle is not None:
+        verdict = f"{obstacle.seen} {verdict}" if grave else obstacle.seen
+        next_step = obstacle.next_step
     return RunAnswer(
         verdict=verdict,
         grade="unknown",
@@ -31,7 +44,7 @@ def check_answer(target: str, findings: Sequence[Finding]) -> RunAnswer:
         worst_lines=[in_one_line(each) for each in worst],
         notes_count=len(findings) - len(worst),
         confidence="Nothing was measured or written; this is the machine as it was found.",
-        next_step=worst[0].next if worst else f"Measure it: 'seatrial run {target}'",
+        next_step=next_step,
         assessments=[],
     )
 
@@ -41,6 +54,7 @@ def render(
     fingerprint: Fingerprint,
     findings: Sequence[Finding],
     abilities: Mapping[str, str],
+    obstacle: TargetError | None = None,
 ) -> str:
     """Return the page of a check as a self-contained HTML document.
 
@@ -50,11 +64,12 @@ def render(
         findings: Findings of the fingerprint, the most severe first.
         abilities: What can be built or run here, such as a database server: lines of text by name;
             empty ones are left out.
+        obstacle: Why no file can be made there; None if one can.
 
     Raises:
         AssetError: When the installation's ECharts is not the one that was pinned.
     """
-    first = check_answer(target, findings)
+    first = check_answer(target, findings, obstacle)
     shown = {name: text for name, text in abilities.items() if text}
     names = {"findings": "Findings"}
     names |= {"abilities": "What can be tried here"} if shown else {}

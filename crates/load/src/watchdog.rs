@@ -62,6 +62,8 @@ impl WatchdogCheck {
 struct MissedWakeup {
     due_ns: u64,
     woke_ns: u64,
+    /// For how long of it the watchdog waited for a processor: nothing while it was stopped.
+    run_delay_ns: u64,
 }
 
 /// Time that threads waited for a processor in a quiet period.
@@ -135,6 +137,7 @@ pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservat
         kernel_workers: Vec::new(),
         suspected: None,
         read_groups_at_ns: u64::MAX,
+        run_delay_ns: 0,
     };
     let mut due_ns = targets.start_ns;
     for tick in 0u64.. {
@@ -145,6 +148,8 @@ pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservat
         due_ns = (due_ns + TICK_NS).max(clock.now_ns());
         std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock.now_ns())));
     }
+    // The sample may have ended while the watchdog could not run.
+    watchdog.note_lateness(due_ns, clock.now_ns());
     watchdog.end_suspicion();
     watchdog.read_steal();
     watchdog.observations.groups.read(clock.now_ns());
@@ -165,6 +170,8 @@ struct Watchdog<'w> {
     kernel_workers: Vec<i32>,
     suspected: Option<SuspectedStall>,
     read_groups_at_ns: u64,
+    /// The run delay of the watchdog's own thread when it was last read.
+    run_delay_ns: u64,
 }
 
 impl Watchdog<'_> {
@@ -181,6 +188,7 @@ impl Watchdog<'_> {
         if tick % SLOW_TICKS == 0 {
             self.read_steal();
             self.count_kernel_workers();
+            self.waited_ns();
         }
         if tick % SLOW_TICKS == 0 || woke_late || now_ns >= self.read_groups_at_ns {
             self.observations.groups.read(now_ns);
@@ -206,10 +214,18 @@ impl Watchdog<'_> {
         self.observations.lateness_ns_max = self.observations.lateness_ns_max.max(late_ns);
         self.observations.lateness_ns_total += late_ns;
         if late_ns >= TICK_NS {
+            let run_delay_ns = self.waited_ns().min(late_ns);
             let kept = &mut self.observations.missed_wakeups;
-            let missed = MissedWakeup { due_ns, woke_ns };
+            let missed = MissedWakeup { due_ns, woke_ns, run_delay_ns };
             keep_longest(kept, READINGS_MAX, missed, |each| each.woke_ns - each.due_ns);
         }
+    }
+
+    /// How long the watchdog itself waited for a processor since this was last called.
+    fn waited_ns(&mut self) -> u64 {
+        let before_ns = self.run_delay_ns;
+        self.run_delay_ns = procfs::run_delay_ns(procfs::this_thread()).unwrap_or(before_ns);
+        self.run_delay_ns.saturating_sub(before_ns)
     }
 
     fn read_steal(&mut self) {
@@ -307,6 +323,10 @@ impl WatchdogObservations {
             to_ns.min(stall.end_ns).saturating_sub(from_ns.max(stall.start_ns))
         };
         let unseen = self.missed_wakeups.iter().filter(|late| !is_bridged(checks, late));
+        let waited_ns =
+            |late: &MissedWakeup| late.run_delay_ns.min(overlap_ns(late.due_ns, late.woke_ns));
+        // What a worker waited is unknown if the watchdog could not look: then its own wait counts.
+        let watchdog_waited_ns: u64 = unseen.clone().map(waited_ns).sum();
         let off_cpu = self.off_cpu.iter();
         let (quota_ns, quota) = self.groups.quota(stall);
         Evidence {
@@ -321,7 +341,8 @@ impl WatchdogObservations {
             watchdog_late_ns: unseen.map(|late| overlap_ns(late.due_ns, late.woke_ns)).sum(),
             run_delay_ns: off_cpu
                 .map(|off| off.run_delay_ns.min(overlap_ns(off.from_ns, off.to_ns)))
-                .sum(),
+                .sum::<u64>()
+                .max(watchdog_waited_ns),
             steal_ns: self.steal_during(stall),
             quota_ns,
             quota,
@@ -374,6 +395,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn missed(due_ms: u64, woke_ms: u64, waited_ms: u64) -> MissedWakeup {
+        let run_delay_ns = waited_ms * MS;
+        MissedWakeup { due_ns: due_ms * MS, woke_ns: woke_ms * MS, run_delay_ns }
+    }
+
     /// A worker that starts a request and then sleeps looks like one that the kernel holds.
     #[test]
     fn a_blocked_worker_is_seen_while_it_is_blocked() {
@@ -422,10 +448,32 @@ mod tests {
     #[test]
     fn a_late_watchdog_blames_the_generator() {
         let observations = WatchdogObservations {
-            missed_wakeups: vec![MissedWakeup { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
+            missed_wakeups: vec![missed(100, 3_000, 2_800)],
             ..WatchdogObservations::default()
         };
         let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0, 0] };
+        let evidence = observations.evidence(&stall);
+        assert_eq!(evidence.cause(), Cause::Generator);
+        assert_eq!(evidence.run_delay_ns, 2_800 * MS, "it was not stopped");
+    }
+
+    /// A processor that is taken away to the end of a sample is taken from the watchdog, too.
+    #[test]
+    fn a_watchdog_that_wakes_after_the_sample_was_late() {
+        let clock = Clock::new(false);
+        let start_ns = clock.now_ns();
+        std::thread::sleep(Duration::from_millis(60));
+        let targets = WatchdogTargets {
+            workers: Vec::new(),
+            device: None,
+            uses_ring: false,
+            start_ns,
+            ended: Arc::new(AtomicBool::new(true)),
+            stall_threshold_ns: 50 * MS,
+            status: Arc::default(),
+        };
+        let observations = run_watchdog(clock, &targets);
+        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0, 0] };
         assert_eq!(observations.evidence(&stall).cause(), Cause::Generator);
     }
 
@@ -458,7 +506,7 @@ mod tests {
     #[test]
     fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
         let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0, 0] };
-        let missed_wakeups = vec![MissedWakeup { due_ns: 105 * MS, woke_ns: 900 * MS }];
+        let missed_wakeups = vec![missed(105, 900, 0)];
         let cause = |blocked: [bool; 2]| {
             let checks =
                 vec![check(100, blocked[0]), check(900, blocked[1]), check(950, blocked[1])];

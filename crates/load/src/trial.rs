@@ -106,6 +106,12 @@ impl TrialError {
                     "Raise it with `ulimit -n`, use fewer threads, or --engine psync",
                 )
             }
+            TrialError::Engine { engine: THREADS, .. } => UserError::new(
+                ErrorClass::System,
+                seen,
+                "A limit of processes and threads of this user, container or service",
+                "Raise it (`ulimit -u`, pids.max, TasksMax=), or use fewer threads",
+            ),
             TrialError::Engine { .. } => UserError::new(
                 ErrorClass::System,
                 seen,
@@ -148,8 +154,11 @@ pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
     Running::of(work, panicked).map_err(thread_failed)
 }
 
+/// What failed if no thread could be made.
+const THREADS: &str = "threads";
+
 fn thread_failed(source: io::Error) -> TrialError {
-    TrialError::Engine { engine: "threads", source }
+    TrialError::Engine { engine: THREADS, source }
 }
 
 /// The setup of every worker thread.
@@ -453,5 +462,17 @@ fn require_memory(setup: &WorkerSetup) -> Result<(), TrialError> {
             Err(TrialError::Memory { needed_bytes, available_bytes })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every engine needs them.
+    #[test]
+    fn for_a_lack_of_threads_no_other_engine_is_advised() {
+        let error = thread_failed(io::Error::from_raw_os_error(libc::EAGAIN)).explained();
+        assert!(!error.next_step.contains("psync"), "{}", error.next_step);
     }
 }

@@ -12,7 +12,7 @@ from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.database.report.tables import sweep_tables
 from seatrial.units import GIB, MIB
 from stats.builders import cell_of as io_cell_of
-from stats.builders import error_of
+from stats.builders import error_of, stall_of
 from stats.builders import sample_of as io_sample_of
 
 from .hand import (
@@ -144,6 +144,14 @@ def test_fewer_transactions_under_a_checkpoint_are_reported():
     assert "max_wal_size" in found.next
     shallow = summarised(*(dipping(0.95, number) for number in range(3)))
     assert "checkpoint_dips" not in kinds_of(shallow)
+
+
+def test_long_transactions_are_not_put_on_the_device():
+    gap = stall_of(3.0)
+    sample = sample_of(rates=[1.0] * 20, latency_ns=[2_000_000_000] * 20, stalls=[gap])
+    kinds = kinds_of(summarised(sample))
+    assert "slow_device" not in kinds
+    assert "stall" not in kinds
 
 
 def test_one_round_must_dip_deeper():

@@ -146,6 +146,16 @@ def test_fewer_transactions_under_a_checkpoint_are_reported():
     assert "checkpoint_dips" not in kinds_of(shallow)
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0, None])
+def test_a_drop_is_no_checkpoints_where_none_ran(share):
+    """Where it is not known, one may have run."""
+    rates = [(100.0 if second < 28 else 40.0) + second % 3 for second in range(40)]
+    columns = {"checkpoint_running_share": [share] * len(rates)}
+    found = only(summarised(sample_of(rates=rates, columns=columns)), "left_steady_state")
+    assert ("No checkpoint ran" in found.cause) is (share == 0)
+    assert ("a checkpoint," in found.cause) is (share != 0)
+
+
 def test_long_transactions_are_not_put_on_the_device():
     gap = stall_of(3.0)
     sample = sample_of(rates=[1.0] * 20, latency_ns=[2_000_000_000] * 20, stalls=[gap])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
@@ -24,6 +24,9 @@ from seatrial.topic import topic_of
 from seatrial.trials.io.findings.burst_credit import burst_credit
 from seatrial.trials.io.findings.not_steady import WRITING
 from seatrial.units import MIB
+
+CHECKPOINT_COLUMN: Final = "checkpoint_running_share"
+"""Of the series of a sample of a database."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     worst_after_rate: Annotated[Estimate, HIDDEN]
     evidence: Annotated[Finding | None, HIDDEN]
     is_database: Annotated[bool, HIDDEN]
+    had_checkpoint: Annotated[bool, HIDDEN]
     command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
@@ -79,7 +83,11 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
                 f"{format_value(self.worst_before_rate)} to {format_value(self.worst_after_rate)} "
                 f"after {format_duration_s(self.steady_until_s)} {over} {ending}."
             ),
-            cause=(_cause(self.likely, self.evidence, self.others, is_database=self.is_database)),
+            cause=(
+                _of_database(had_checkpoint=self.had_checkpoint)
+                if self.is_database
+                else _cause(self.likely, self.evidence, self.others)
+            ),
             next=(
                 f"Measure the test alone and longer with '{self.command} --seconds 300', watch "
                 "the drive's temperature meanwhile, and plan with the sustained rate."
@@ -142,6 +150,7 @@ def left_steady_state(context: Context) -> list[Finding]:
                 worst_after_rate=worst.after.rate,
                 evidence=evidence,
                 is_database=is_database,
+                had_checkpoint=_had_checkpoint(worst),
                 command=command,
             ),
         )
@@ -194,12 +203,8 @@ def _is_of_target(context: Context, summary: CellSummary, heat: Finding) -> bool
     )
 
 
-def _cause(
-    likely: str, evidence: Finding | None, cache: dict[str, float], *, is_database: bool
-) -> str:
+def _cause(likely: str, evidence: Finding | None, cache: dict[str, float]) -> str:
     """Return the likely cause in words, from its evidence."""
-    if is_database:
-        return _OF_DATABASE
     if evidence:
         how = "Possibly" if isinstance(evidence.figures, HeatLoggedFigures) else "Likely"
         return f"{how} {likely.replace('_', ' ')}: {evidence.sentence}"
@@ -212,11 +217,23 @@ def _cause(
     )
 
 
-_OF_DATABASE = (
-    "For a database, usually a checkpoint (see the finding checkpoint_dips) or a vacuum that "
-    "started, or data that outgrew a cache; heat, burst credit and a full write cache of the "
-    "device cannot be excluded."
-)
+def _of_database(*, had_checkpoint: bool) -> str:
+    causes = "a vacuum that started, data that outgrew a cache, or other work on the machine"
+    return (
+        f"For a database, usually {'a checkpoint, ' if had_checkpoint else ''}{causes}; heat, "
+        "burst credit and a full write cache of the device cannot be excluded."
+        f"{'' if had_checkpoint else ' No checkpoint ran.'}"
+    )
+
+
+def _had_checkpoint(drop: Drop) -> bool:
+    """Return whether a checkpoint ran in a sample of the cell, or may have run unseen."""
+    for sample in drop.summary.samples:
+        columns = sample.series.columns if sample.series else {}
+        shares = [share for share in columns.get(CHECKPOINT_COLUMN, []) if share is not None]
+        if not shares or any(shares):
+            return True
+    return False
 
 
 def _cache_of(drop: Drop) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
 from seatrial.trials.cache.measure import sweep_run
+from seatrial.trials.cache.measure.sweep_bound import sampled_bound
 
 SIZE_BYTES = 3 << 30
 
@@ -85,12 +87,10 @@ def test_a_server_that_runs_gives_a_bound_and_says_so(server: Server, tmp_path: 
     load = subprocess.Popen(
         ["psql", "-X", "-q", "-o", "/dev/null", "-h", address.host, "-p", str(address.port),
          "-U", address.user, "-d", address.dbname,
-         "-c", "SELECT count(n) FROM lines", "-c", "SELECT count(n) FROM lines, pg_sleep(0.7)",
-         "-c", "SELECT count(n) FROM lines, pg_sleep(0.7)",
-         "-c", "SELECT count(n) FROM lines, pg_sleep(0.7)",
-         "-c", "SELECT count(n) FROM lines, pg_sleep(0.7)"],
+         *["-c", "SELECT count(n) FROM lines, pg_sleep(0.1)"] * 600],
     )  # fmt: skip
     done = seatrial("cache", "sweep", url, "--for", "3", "--json", folder=tmp_path)
+    load.kill()
     load.wait()
     assert done.code == 0, done
     document = done.document
@@ -103,6 +103,23 @@ def test_a_server_that_runs_gives_a_bound_and_says_so(server: Server, tmp_path: 
     assert 0 <= lines["buffered_bytes"] <= 2 << 20
     assert lines["accesses"] > 800
     assert any("assume" in each for each in document["doubts"])
+
+
+def test_what_a_long_transaction_reads_has_no_rate(server: Server):
+    """The server counts it when the transaction ends."""
+    address = server.address
+    url = f"postgresql://{address.user}@/{address.dbname}?host={address.host}&port={address.port}"
+    with connect(address) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(n) FROM lines, pg_sleep(1)")
+        ending = threading.Timer(1.0, connection.execute, ["COMMIT"])
+        ending.start()
+        bound = sampled_bound(url, 3.0)
+        ending.join()
+    assert bound.accesses > 800
+    assert bound.open_s > 0.3
+    assert bound.reads_per_s is None
+    assert bound.gain_ratio_max is None
 
 
 @pytest.fixture

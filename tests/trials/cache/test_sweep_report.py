@@ -159,6 +159,7 @@ def test_a_bound_says_that_it_is_one():
         accesses=1000,
         hit_share=0.8,
         reads_per_s=20.0,
+        open_s=0.0,
         read_wait_share=0.75,
         gain_ratio_max=4.0,
         points=bound_points(16 * MIB, 0.8, 64 * MIB),
@@ -171,6 +172,12 @@ def test_a_bound_says_that_it_is_one():
     )
     assert "Entirely in shared buffers: lines." in text
     assert "8 MiB 40 % 80 %" in text
+    assert "20 pages/s" in text
+    late = msgspec.structs.replace(bound, reads_per_s=None, open_s=22.0)
+    text = " ".join(bound_text(late, "Replay its log").split())
+    assert "pages/s" not in text
+    assert "open for 22 s" in text
+    assert "times the work" not in text
     untimed = msgspec.structs.replace(bound, read_wait_share=None, gain_ratio_max=None)
     text = " ".join(bound_text(untimed, "Replay its log").split())
     assert "the cost of the other accesses is unknown" in text

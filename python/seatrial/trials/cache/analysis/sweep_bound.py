@@ -59,10 +59,14 @@ class CacheBound(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: Size of the tables and indexes of the database.
         accesses: Page accesses in that time.
         hit_share: Share of them served by shared buffers.
-        reads_per_s: Pages that came from the page cache or the storage.
+        reads_per_s: Pages that came from the page cache or the storage; null if a transaction was
+            open for more than a tenth of the time.
+        open_s: Age of the oldest transaction that was open when the observation began or ended: its
+            accesses are counted at its end. 0 if there was none.
         read_wait_share: Share of the time of active sessions that was a wait for these; null if the
             server does not time them (track_io_timing).
-        gain_ratio_max: Upper limit of the speed-up if no page had to be read; null if unknown.
+        gain_ratio_max: Upper limit of the speed-up if no page had to be read; null if unknown, as
+            reads_per_s.
         points: By size.
         relations: Those with the most reads, the most first.
     """
@@ -73,7 +77,8 @@ class CacheBound(msgspec.Struct, frozen=True, kw_only=True):
     data_bytes: Count
     accesses: Count
     hit_share: Amount
-    reads_per_s: Amount
+    reads_per_s: Amount | None
+    open_s: Amount
     read_wait_share: Amount | None
     gain_ratio_max: Amount | None
     points: list[BoundPoint]

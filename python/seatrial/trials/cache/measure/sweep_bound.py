@@ -20,10 +20,17 @@ if TYPE_CHECKING:
     import psycopg
 
 RELATIONS_MAX: Final = 12
+OPEN_SHARE_MAX: Final = 0.1
+"""Of the sampling time. A server counts the accesses of a transaction at its end: those of one that
+was open for longer at either end of that time are missing, or of another time.
+"""
 _DATABASE: Final = """
     SELECT blks_hit, blks_read, blk_read_time / 1e3, active_time / 1e3,
         current_setting('track_io_timing')::bool, pg_size_bytes(current_setting('shared_buffers')),
-        current_setting('server_version')
+        current_setting('server_version'),
+        (SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8
+            FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid())
     FROM pg_stat_database WHERE datname = current_database()
 """
 _NODES: Final = f"{NAMES}, pg_relation_filenode(c.oid) {RELATIONS}"
@@ -45,6 +52,8 @@ class _Database(NamedTuple):
     has_times: bool
     present_bytes: int
     version: str
+    open_s: float
+    """Age of its oldest open transaction; 0 if there is none, or none that we may see."""
 
 
 def sampled_bound(url: str, for_s: float) -> CacheBound:
@@ -71,12 +80,17 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
         buffered = _buffered(connection)
     hits, reads = after.hits - before.hits, after.reads - before.reads
     read_s, active_s = after.read_s - before.read_s, after.active_s - before.active_s
+    open_s = max(before.open_s, after.open_s)
     if hits + reads <= 0:
         raise UsageError(
-            seen=f"The database {address.dbname} had no page access for {for_s:g} s",
-            cause="Nobody used it, or the server's statistics are off (track_counts)",
+            seen=f"The server counted no page access of the database {address.dbname} for "
+            f"{for_s:g} s",
+            cause=f"A transaction was open for {open_s:.0f} s, whose accesses count when it ends"
+            if open_s > 0
+            else "Nobody used it, or the server's statistics are off (track_counts)",
             next_step="Sample it under its usual load, longer: --for 10m",
         )
+    is_complete = open_s <= OPEN_SHARE_MAX * seconds
     share = min(1.0, read_s / active_s) if after.has_times and active_s > 0 else None
     data_bytes = sum(each.size_bytes for each in relations.values())
     hit_share = hits / (hits + reads)
@@ -87,9 +101,10 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
         data_bytes=data_bytes,
         accesses=hits + reads,
         hit_share=hit_share,
-        reads_per_s=reads / seconds,
+        reads_per_s=reads / seconds if is_complete else None,
+        open_s=open_s,
         read_wait_share=share,
-        gain_ratio_max=gain_ratio_max(share),
+        gain_ratio_max=gain_ratio_max(share) if is_complete else None,
         points=bound_points(after.present_bytes, hit_share, data_bytes),
         relations=present_relations(changes, buffered, RELATIONS_MAX),
     )

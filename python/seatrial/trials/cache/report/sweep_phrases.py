@@ -178,6 +178,11 @@ def bound_verdict(found: CacheBound) -> str:
         f"A bound, not a prediction: {format_size(found.present_bytes)} of shared buffers serve "
         f"{share} of the page accesses"
     )
+    if found.reads_per_s is None:
+        return (
+            f"{start} that were counted; a transaction was open for "
+            f"{format_duration_s(found.open_s)}, whose accesses count when it ends."
+        )
     if found.gain_ratio_max is not None:
         return f"{start}, and no size does more than {found.gain_ratio_max:.1f} times the work."
     return f"{start}; the cost of the other accesses is unknown."
@@ -185,11 +190,12 @@ def bound_verdict(found: CacheBound) -> str:
 
 def bound_notable(found: CacheBound) -> list[str]:
     """Return notable facts of a running server, in a sentence each."""
-    lines = [f"{_rate(found.reads_per_s)} pages/s come from the page cache or the storage."]
-    if found.read_wait_share is not None:
-        lines.append(
-            f"Sessions wait for them {format_share(found.read_wait_share)} of their active time."
-        )
+    lines = []
+    if found.reads_per_s is not None:
+        lines.append(f"{_rate(found.reads_per_s)} pages/s come from the page cache or the storage.")
+        if found.read_wait_share is not None:
+            share = format_share(found.read_wait_share)
+            lines.append(f"Sessions wait for them {share} of their active time.")
     whole = [
         each.name
         for each in found.relations
@@ -207,6 +213,11 @@ def bound_doubts(found: CacheBound) -> list[str]:
         "that are larger than the cache violate this.",
         "Reads include those that the page cache serves.",
     ]
+    if found.reads_per_s is None:
+        lines.append(
+            "What a long transaction accesses is missing, or of another time: sample for several "
+            "times as long as the longest one."
+        )
     if found.read_wait_share is None:
         lines.append("The server does not time its reads: set track_io_timing = on.")
     if all(each.buffered_bytes is None for each in found.relations):

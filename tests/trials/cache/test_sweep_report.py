@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.cli.files import Output
 from seatrial.trials.cache.analysis.sweep import (
     CacheSweepResult,
     MemoryPoint,
@@ -12,6 +13,7 @@ from seatrial.trials.cache.analysis.sweep import (
     SweepPoint,
 )
 from seatrial.trials.cache.analysis.sweep_bound import CacheBound, bound_points, present_relations
+from seatrial.trials.cache.commands.sweep import _next_step
 from seatrial.trials.cache.report.sweep_page import sweep_figures
 from seatrial.trials.cache.report.sweep_phrases import doubts, notable, verdict_line
 from seatrial.trials.cache.report.sweep_text import bound_text, sweep_text
@@ -117,6 +119,9 @@ def test_a_prediction_that_missed_is_said_to_have_missed():
         found = result(checks=[missed])
         assert any("is off" in each for each in notable(found))
         assert "At 16 MiB the prediction missed what was measured." in doubts(found)
+        assert "It missed 1 of 1 sizes" in verdict_line(found)
+        assert "--set shared_buffers=" in _next_step(found, Output(), "again")
+    assert "16 MiB did 500 statements/s, predicted 400" in verdict_line(found)
     assert "the prediction is not checked" in " ".join(doubts(result(checks=[])))
 
 

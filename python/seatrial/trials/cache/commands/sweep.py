@@ -301,6 +301,13 @@ def _workload(options: Mapping[str, Any]) -> Table:
 
 
 def _next_step(found: CacheSweepResult, output: Output, again: str) -> str:
+    from seatrial.trials.cache.report.sweep_phrases import is_close  # noqa: PLC0415
+
+    if not all(is_close(each) for each in found.checks):
+        return (
+            "Repeat it with a longer load and nothing else on the machine, or measure sizes in "
+            "turn: `seatrial db DIR --set shared_buffers=SIZE,SIZE`"
+        )
     if output.path is None:
         return f"See the curves: `{again}`"
     if not found.checks:

@@ -23,7 +23,30 @@ _SHORT_S: Final = 10.0
 
 
 def verdict_line(found: CacheSweepResult) -> str:
-    """Return the verdict in one line."""
+    """Return the verdict in one line: the prediction, and whether sizes that were run refute it."""
+    return f"{_predicted(found)}{_refuted(found)}"
+
+
+def _refuted(found: CacheSweepResult) -> str:
+    """Return the size whose prediction missed most; empty if all are close."""
+    missed = [each for each in found.checks if not is_close(each)]
+    if not missed:
+        return ""
+    worst = max(missed, key=lambda each: abs(each.rate_error_share))
+    did = f"{_rate(worst.measured_per_s)} {found.unit}/s, predicted {_rate(worst.predicted_per_s)}"
+    if abs(worst.rate_error_share) <= RATE_SHARE_MAX:
+        worst = max(missed, key=lambda each: abs(each.hit_error_points))
+        did = (
+            f"a hit ratio of {format_share(worst.measured_hit_share)}, predicted "
+            f"{format_share(worst.predicted_hit_share)}"
+        )
+    return (
+        f" It missed {len(missed)} of {len(found.checks)} sizes that were run: "
+        f"{format_size(worst.buffers_bytes)} did {did}."
+    )
+
+
+def _predicted(found: CacheSweepResult) -> str:
     present, best, enough = present_point(found), found.curve[-1], enough_point(found)
     rate = f"{_rate(present.per_s)} {found.unit}/s"
     if best.per_s < present.per_s * _GAIN_MIN:

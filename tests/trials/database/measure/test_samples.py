@@ -57,7 +57,8 @@ STUDY = """
     clone = "reuse"
     clients = 2
     seconds = 1
-    scripts = ["{data_folder}/own.sql", "{data_folder}/wrong.sql", "{data_folder}/sleepy.sql"]
+    scripts = ["{data_folder}/own.sql", "{data_folder}/wrong.sql", "{data_folder}/sleepy.sql",
+               "{data_folder}/stuck.sql"]
     [[workload]]
     kind = "pgbench"
     name = "long"
@@ -116,6 +117,7 @@ FILES = {
     "SELECT abalance FROM pgbench_accounts WHERE aid = :a;\n",
     "wrong.sql": "SELECT no_such_column FROM pgbench_accounts;\n",
     "sleepy.sql": "\\sleep 300 ms\nSELECT 1;\n",
+    "stuck.sql": f"SELECT pg_sleep({ENDLESS_S});\n",
     "good.sql": "SELECT pg_sleep(0.3);\nUPDATE pgbench_branches SET bbalance = 1;\n",
     "bad.sql": "SELECT 1;\nSELECT no_such_function();\nSELECT pg_sleep(10);\n",
     "endless.sh": "#!/bin/sh\necho $PGDATABASE >&2\nsleep 60\n",
@@ -284,6 +286,13 @@ def test_an_interrupt_ends_pgbench_in_order(here, printed):
     assert sample.status == "interrupted"
     assert 0.2 < sample.duration_s < LONG_S
     assert str(sample.outcome.completed) == said(text, "number of transactions actually processed:")
+
+
+def test_an_interrupt_does_not_wait_for_the_end_of_a_long_transaction(here, monkeypatch):
+    monkeypatch.setattr(pgbench, "STOPPED_S_MAX", 0.5)
+    watcher = AfterAWhile(lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        here.measure("own", script="stuck.sql", watcher=watcher)
 
 
 def test_a_sample_without_a_transaction_is_empty(here, printed):

@@ -251,10 +251,12 @@ def run_pgbench(
 ) -> PgbenchRun:
     """Run one pgbench for each database, all at the same time.
 
-    An interrupt stops them so that they print their totals; a second one kills them.
+    An interrupt stops them so that they print their totals; a second one kills them, and so does
+    a transaction that takes too long to end.
 
     Raises:
-        KeyboardInterrupt: when the user ended it twice, or before any result.
+        KeyboardInterrupt: when the user ended it twice, before any result, or while a transaction
+            was in progress that did not end in time.
         TargetError: when one cannot be started, fails, or hangs; with its message.
     """
     command = _command(spec, scripts, endpoints, options)
@@ -351,10 +353,13 @@ def _ended_in_order(
             if live.interrupted:
                 raise
             live.interrupted = True
+            deadline.stop()
             # With --time an alarm ends pgbench: here it is sent early.
             processes.signal(signal.SIGALRM)
 
 
+STOPPED_S_MAX: Final = 10.0
+"""After an interrupt, transactions in progress may last so long; longer ones are abandoned."""
 CONNECT_S_MAX: Final = 30.0
 OVERDUE_S_MAX: Final = 60.0
 """pgbench ends with the transactions that are in progress when its time is over."""
@@ -375,8 +380,16 @@ class _Deadline:
     def __init__(self, endpoints: Endpoints, duration_s: float) -> None:
         self._endpoints = endpoints
         self._at_s = time.monotonic() + duration_s + CONNECT_S_MAX + OVERDUE_S_MAX
+        self._stopped_at_s = math.inf
+
+    def stop(self) -> None:
+        """Begin the time that is left after an interrupt."""
+        self._stopped_at_s = time.monotonic() + STOPPED_S_MAX
 
     def check(self) -> None:
+        """Raise KeyboardInterrupt if that time is over, and TargetError if the clients hang."""
+        if time.monotonic() >= self._stopped_at_s:
+            raise KeyboardInterrupt
         if time.monotonic() < self._at_s:
             return
         waits = _waits(self._endpoints)

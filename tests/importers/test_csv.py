@@ -114,6 +114,29 @@ def test_units_factors_latencies_and_blanks(tmp_path):
     assert any("'temperature'" in note for note in origin.notes)
 
 
+@pytest.mark.parametrize(
+    ("text", "rate_per_s"),
+    [
+        ("4K;12.345;48,2", 12345),
+        ("4K;1.234,5;4,8", 1234.5),
+        ('4K;"12,345";48.2', 12345),
+        ("4K;1.234.567;4822", 1234567),
+        ("4K;12,345;0,048", 12.345),
+        ("4K;0.512;2000", 0.512),
+    ],
+)
+def test_other_numbers_show_which_mark_is_decimal(tmp_path, text, rate_per_s):
+    (sample,) = read_results(table(tmp_path, f"size;iops;bw_mib_per_s\n{text}\n")).samples
+    assert sample.completed_per_s == pytest.approx(rate_per_s)
+
+
+@pytest.mark.parametrize(("iops", "noted"), [("12345", False), ("12.345", True)])
+def test_a_bandwidth_that_contradicts_the_iops_is_noted(tmp_path, iops, noted):
+    imported = read_results(table(tmp_path, f"size,iops,bw_mib_per_s\n4K,{iops},48.2\n"))
+    notes = origin_of(imported.run).notes
+    assert any("1 row (line 2)" in note for note in notes) == noted
+
+
 def test_lines_of_the_same_cell_are_its_rounds(tmp_path):
     place = table(tmp_path, "size,threads,iops\n4096,1,100\n4096,1,110\n4096,1,120\n")
     imported = read_results(place)
@@ -170,6 +193,8 @@ def test_a_test_with_syncs_comes_back_with_the_rates_of_its_writes(tmp_path, how
         ("size,threads,iops\n4096,1,inf\n", ["line 2", "'inf'"]),
         ("size,threads,iops\n4096,1,1e-320\n", ["line 2", "'1e-320'"]),
         ("size,threads,iops\n64MiB,1,1e14\n", ["matrix/read/67108864B/1t/1d", "2^63"]),
+        ("size;iops\n4096;12.345\n", ["line 2", "'12.345'", "decimals"]),
+        ('size;iops\n4096;"12,345"\n', ["line 2", "'12,345'", "decimals"]),
         ("size,rw,iops\n4096,erase,1\n", ["line 2", "'erase'"]),
         ("size,threads,bw\n4096,1,12\n", ["'bw'", "no unit"]),
         ("size,threads,iops\n", ["no lines below"]),

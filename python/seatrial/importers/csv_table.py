@@ -24,6 +24,7 @@ import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers import own_csv
+from seatrial.importers.decimal_marks import decimal_mark, is_ambiguous, plain_number
 from seatrial.importers.document import (
     FIGURE_MIN,
     Document,
@@ -55,6 +56,8 @@ OPERATIONS: Final = {
 }
 GRID_SHARE_MIN: Final = 0.75
 """A table is a grid if at least this share of all sizes and threads has a row."""
+UNLIKE: Final = 2.0
+"""IOPS and bandwidth that differ by more cannot both be right: 1 MB/s may be 1.9 MB/s."""
 _WORDS: Final = re.compile(r"[a-z]+")
 NO_FIGURE: Final = {"", "-", "–", "n/a", "na", "nan", "null", "none"}
 
@@ -72,10 +75,17 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A CSV file taken apart."""
+    """A CSV file taken apart.
+
+    Attributes:
+        headings: Of the columns.
+        lines: Those below.
+        decimals_known: Whether ``12.345`` is a number below 13, and not one above 12,000.
+    """
 
     headings: list[str]
     lines: list[Line]
+    decimals_known: bool = True
 
 
 class _Cell(msgspec.Struct):
@@ -89,9 +99,11 @@ class _Cell(msgspec.Struct):
 
 
 class Reading(msgspec.Struct):
-    """The state of reading a table: document, blank cells, notes."""
+    """The state of reading a table: blank cells, notes, lines with figures that disagree."""
 
     document: Document
+    decimals_known: bool = True
+    unlike_lines: list[int] = msgspec.field(default_factory=list)
     blanks: list[BlankCell] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
 
@@ -111,6 +123,9 @@ class Reading(msgspec.Struct):
         """Return the number in a field, None for a blank; raises UsageError for text."""
         if written.lower() in NO_FIGURE:
             return None
+        if not self.decimals_known and is_ambiguous(written):
+            wanted = "a number that shows whether its mark separates thousands or decimals"
+            raise no_number(self.document, line, column, written, wanted)
         try:
             value = float(written)
         except ValueError:
@@ -173,7 +188,7 @@ def read(document: Document) -> Imported:
             for line in table.lines
         ]
         return own_csv.read(document, named)
-    reading = Reading(document)
+    reading = Reading(document, table.decimals_known)
     rows = _matrix_drafts if _is_matrix(table) else _row_drafts
     drafts = list(rows(reading, table))
     if not drafts:
@@ -201,11 +216,21 @@ def _table(text: str) -> Table:
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             fields = _fields(line, delimiter)
-            if delimiter == ";":  # where a comma is the decimal point, semicolons separate fields
-                fields = [field.replace(",", ".") for field in fields]
             missing = len(found[0].fields) - len(fields) if found else 0
             found.append(Line(number, [field.strip() for field in fields] + [""] * missing))
-    return Table(found[0].fields if found else [], found[1:])
+    headings, below = (found[0].fields if found else []), found[1:]
+    # Where a comma is the decimal mark, semicolons separate fields.
+    return _with_decimal_points(headings, below) if delimiter == ";" else Table(headings, below)
+
+
+def _with_decimal_points(headings: list[str], lines: Sequence[Line]) -> Table:
+    """Return a table whose numbers have points for decimals, and no marks between thousands."""
+    marks = {decimal_mark(field) for line in lines for field in line.fields} - {""}
+    mark = marks.pop() if len(marks) == 1 else ""
+    plain = [
+        Line(line.number, [plain_number(field, mark) for field in line.fields]) for line in lines
+    ]
+    return Table(headings, plain, decimals_known=bool(mark))
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
@@ -268,6 +293,8 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
         series = (by_role.get("target", (None, ""))[1], cell.operation, str(cell.factors))
         cells.setdefault(series, []).append(cell)
         rate_per_s, bytes_per_s, steps = _per_second(reading, line, by_role, cell.size_bytes)
+        if rate_per_s and bytes_per_s and not _agree(rate_per_s * cell.size_bytes, bytes_per_s):
+            reading.unlike_lines.append(line.number)
         if rate_per_s is None:
             reading.blank(cell)
             continue
@@ -280,6 +307,17 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
         target = by_role.get("target", (None, ""))[1] or reading.document.path.stem
         yield _draft(target, cell, rate_per_s, bytes_per_s, latencies_ns, steps=steps)
     _note_missing(reading, cells.values())
+    if lines := reading.unlike_lines:
+        rows = "1 row" if len(lines) == 1 else f"{len(lines)} rows"
+        reading.notes.append(
+            f"IOPS times the block size is not the bandwidth in {rows} (line {lines[0]}): one has "
+            "another unit, or another decimal mark."
+        )
+
+
+def _agree(bytes_per_s: float, printed_per_s: float) -> bool:
+    """Return whether a bandwidth is the printed one, which may have a single digit."""
+    return 1 / UNLIKE <= bytes_per_s / printed_per_s <= UNLIKE
 
 
 def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:

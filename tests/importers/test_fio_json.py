@@ -264,6 +264,9 @@ def test_options_that_differ_become_factors(tmp_path):
             {"rw": "randrw", "rate": "1m,2m", "bs": "4k,16k"},
             "io/mixed/various/1t/1d/read_share=0.666667/bs=4k,16k/arrival=fixed/rate=384",
         ),
+        ({"rw": "randwrite", "sync": "dsync"}, "io/write/4096B/1t/1d/method=o_dsync"),
+        ({"rw": "randwrite", "sync": "1"}, "io/write/4096B/1t/1d/method=o_sync"),
+        ({"sync": "1"}, "io/read/4096B/1t/1d"),
         ({"thinktime": "5ms"}, "io/read/4096B/1t/1d/thinktime=5ms"),
         (
             {"percentage_random": "30"},

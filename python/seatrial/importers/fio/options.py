@@ -185,13 +185,16 @@ def access_of(options: Options) -> Access:
     factors.update(driving)
     if sync_every:
         factors["sync_every"] = sync_every
+    sync = options.get("sync", "0").lower()
+    if sync in DSYNC and operation != "read":
+        factors["method"] = "o_dsync" if sync == "dsync" else "o_sync"
     return Access(
         operation=operation,
         block_size_bytes=size,
         threads=threads,
         depth=_depth(options),
         direct=direct,
-        dsync=options.get("sync", "0").lower() in DSYNC,
+        dsync=sync in DSYNC,
         factors=factors,
         arrival=arrival,
         sync_every=sync_every,

@@ -269,8 +269,10 @@ def test_the_control_of_the_first_target(labels, paths, control):
     assert control_label(labels, paths) == control
 
 
-def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync"):
-    cell = cell_of(size_bytes=size_bytes, direct=direct)
+def sized(
+    name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync", sync_kind="fsync"
+):
+    cell = cell_of(size_bytes=size_bytes, direct=direct, sync_every=4, sync_kind=sync_kind)
     cell = msgspec.structs.replace(cell, spec=cell.spec | {"data": {"kind": data}})
     return side_of(name, [sample_of(cell, engine=engine, round=number) for number in range(2)])
 
@@ -281,6 +283,7 @@ def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync
         ({"size_bytes": 2 << 30}, "A used 1 GiB of its target, B 2 GiB"),
         ({"size_bytes": (1 << 30) + 512}, "A used 1073741824 bytes of its target"),
         ({"direct": False}, "A used direct I/O (O_DIRECT), B the page cache"),
+        ({"sync_kind": "fdatasync"}, "A called fsync after writes, B fdatasync"),
         ({"data": "zeros"}, "A wrote 'random' data, B 'zeros' data"),
         ({"engine": "simulated"}, "A was measured on a real target, B on a simulated target"),
     ],

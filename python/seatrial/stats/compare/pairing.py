@@ -436,7 +436,7 @@ def _size_bytes(one_side: SideSamples, samples: Sequence[Sample]) -> int | None:
 def _access_differences(
     a: SideSamples, b: SideSamples, matched: MatchedCells
 ) -> Iterator[UsageError]:
-    """Find cells with direct I/O on one side only, or with other written data."""
+    """Find cells with direct I/O on one side only, with another kind of sync or other data."""
     for cell in matched.cells:
         spec_a, spec_b = cell.a[0].cell.spec, cell.b[0].cell.spec
         direct = [spec.get("target", {}).get("direct") for spec in (spec_a, spec_b)]
@@ -448,6 +448,15 @@ def _access_differences(
                 f"cache ({cell.key})",
                 cause="One measured the device, the other the page cache",
                 next_step=f"Measure both with or both without --buffered, {ANYWAY}",
+            )
+            return
+        syncs = [spec.get("sync_kind") for spec in (spec_a, spec_b) if spec.get("sync_every")]
+        if len(syncs) == 2 and None not in syncs and syncs[0] != syncs[1]:
+            yield UsageError(
+                seen=f"{a.side.name} called {syncs[0]} after writes, {b.side.name} {syncs[1]} "
+                f"({cell.key})",
+                cause="fsync also makes times and other attributes of the file durable",
+                next_step=f"Measure both with the same --sync-kind, {ANYWAY}",
             )
             return
         if None not in data and data[0] != data[1]:

@@ -15,6 +15,7 @@ import pytest
 from report.browsing import Visit, await_width, brightness
 from report.sample_run import HOSTILE, sample_summary
 from seatrial.findings.model import Summary
+from seatrial.report.figures.latency import heat_figures
 from seatrial.report.page import render
 from seatrial.report.table import doubt_text
 from seatrial.stats.wording import format_estimate, format_value
@@ -369,7 +370,12 @@ def test_the_heat_map_follows_the_list(visit: Callable[..., Visit], summary: Sum
     assert of_view.is_visible(), "paper has no list, and titles of several views may be alike"
     assert label in of_view.inner_text().replace("\xa0", " ")
     opened.page.emulate_media(media="screen")
-    assert label.split(": ")[1].split(",")[0].encode() in opened.saved("heatmap", "SVG")[1]
+    svg = opened.saved("heatmap", "SVG")[1].decode()
+    assert "commit 8 KiB" in svg
+    (drawn,) = heat_figures(summary.cells)
+    (heat,) = [view.heat for view in drawn.views if view.label == label]
+    most = max(count for each in heat.samples for column in each.columns for count in column.counts)
+    assert f">{most:,}</text>" in svg  # the darkest colour has a number
     part = next(s for s in summary.cells if s.cell.kind == "commit")
     file, data = opened.saved("heatmap", "CSV")
     saved = list(csv.DictReader(io.StringIO(data.decode())))

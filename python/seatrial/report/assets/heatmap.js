@@ -141,14 +141,13 @@ function latencyAxis(map, colours) {
 }
 
 function countAxis(map, colours) {
-  const ticks = [];
-  for (let count = 1; count <= map.count_max; count *= 10) {
-    if (count === 1 || count * 10 > map.count_max) ticks.push([count, formatCount(count)]);
-  }
+  const ends = [...new Set([1, map.count_max])];
+  const ticks = ends.map((count) => [count, formatCount(count)]);
   const axis = {
     name: '', scale: 'log', low: 1, high: Math.max(map.count_max, 1.1), ticks,
   };
   const option = axisOption(axis, colours, { gridIndex: 1, horizontal: true, nameShown: false });
+  Object.assign(option.axisLabel, { alignMinLabel: 'left', alignMaxLabel: 'right' });
   return { ...option, name: 'requests', nameGap: 20, nameTextStyle: { color: colours.muted } };
 }
 

@@ -149,6 +149,16 @@ def test_every_chart_is_drawn(desktop: Visit):
             assert desktop.page.locator(f"{plot} svg text").count() > 4
 
 
+def test_no_text_of_a_chart_is_cut_off_at_its_top(desktop: Visit):
+    cut = desktop.page.evaluate(
+        """() => [...document.querySelectorAll('.plot svg text')].filter((text) => {
+          const { top } = text.closest('svg').getBoundingClientRect();
+          return text.getBoundingClientRect().top < top - 0.5;
+        }).map((text) => text.textContent)"""
+    )
+    assert cut == []
+
+
 def test_lines_are_where_the_numbers_are(desktop: Visit):
     heights = desktop.page.evaluate(
         """() => {

@@ -28,6 +28,7 @@ from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_reco
 from seatrial.trials.plan.analysis.measured_caps import caps_of_run, throttled_stalls
 from seatrial.trials.plan.commands.load_source import demands_of_samples, most_bytes
 from seatrial.trials.plan.measure.recognise import recognise
+from seatrial.trials.plan.report.caps_page import caps_figure
 from seatrial.trials.plan.report.caps_text import loads_of, verdict_line
 from seatrial.trials.watch.topic import WATCHED
 from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
@@ -360,6 +361,16 @@ def test_what_prepares_others_is_a_load_only_if_nothing_else_is():
     for samples in ([fill, test], [fill]):
         (load,) = demands_of_samples(run_of(), samples)
         assert load.requests_per_s == pytest.approx(500 if test in samples else 900)
+
+
+def test_a_load_of_one_slot_is_drawn_from_end_to_end():
+    volume = parse_volume("gp3:100GiB", facts())
+    demands = [demand(500, 4096)]
+    found = caps.report_with_load(caps.caps_of_volume(volume, facts()), demands, volume, None, None)
+    (view,) = caps_figure(found, demands).views
+    for panel, per_s in zip(view.panels, (500, 500 * 4096), strict=True):
+        points = [(point.x, point.y) for point in panel.lines[0].points]
+        assert points == [(0, pytest.approx(per_s)), (panel.x.high, pytest.approx(per_s))]
 
 
 def test_each_limit_counts_the_test_that_loads_it_most():

@@ -8,6 +8,7 @@ const PANEL_TOP_PX = 50;
 const PANEL_BOTTOM_PX = 48;
 const PANEL_BOTTOM_UNNAMED_PX = 24;
 const PANEL_LEFT_PX = 74;
+const PANELS_TOP_PX = 5; // without a legend: else the tops of titles are cut off
 const PANEL_RIGHT_PX = 14;
 const PANEL_WIDTH_MIN_PX = 225;
 const PLAIN_LINE_ICON = 'path://M0,4H30V5.6H0Z';
@@ -32,7 +33,8 @@ function linesOption(view, width_px, colours) {
   const entries = legendEntries(view, colours);
   const names = entries.map((entry) => entry.name);
   const legendShown = entries.length > 1;
-  const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 2 : 0;
+  const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 2
+    : PANELS_TOP_PX;
   const [boxes, height_px] = panelBoxes(view.panels, width_px);
   const option = {
     ...baseOption(colours),

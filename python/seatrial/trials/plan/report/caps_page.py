@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
-from seatrial.stats.wording import format_duration_s
+from seatrial.stats.wording import capitalized, format_duration_s
 from seatrial.trials.plan.analysis.caps import CapReport
 from seatrial.trials.plan.report.caps_text import caps_table, loads_of, rate_phrase, verdict_line
 from seatrial.trials.watch.report.load_page import PageWords, page_of
@@ -71,10 +71,14 @@ def caps_figure(found: CapReport, demands: Sequence[Demand]) -> Figure:
             )
             for slot in range(0, len(load), step)
         ]
+        # The last slot lasts until the end: a load of one slot is a line, too.
+        end_s, last = demand.seconds, points[-1].y
+        text = f"{format_duration_s(end_s)}: {rate_phrase(quantity, last)}"
+        points.append(Point(end_s, last, None, None, text))
         highest = [float(load.max()), *(each.per_s for each in own)]
         panels.append(
             Panel(
-                title=quantity,
+                title=capitalized(quantity),
                 x=time_axis(demand.seconds),
                 y=linear_axis("Requests/s" if quantity == "IOPS" else "Bytes/s", "per_s", highest),
                 lines=[Line(name="load", style=0, points=points, look="plain")],

@@ -48,6 +48,7 @@ def first_screen(
     words: str = "",
     status: str = "",
     notice: str = "",
+    has_severities: bool = True,
 ) -> Markup:
     """Return the top of a page.
 
@@ -61,6 +62,7 @@ def first_screen(
         words: The whole answer as a sentence, collapsed; empty for none.
         status: A remark that qualifies the verdict; empty for none.
         notice: A remark on all figures of the page; empty for none.
+        has_severities: Whether a note is known to be no warning.
     """
     is_graded = bool(answer.profile) or answer.grade == "poor"
     return fill(
@@ -83,6 +85,7 @@ def first_screen(
         words=words,
         status=status,
         notice=notice,
+        has_severities=has_severities,
     )
 
 

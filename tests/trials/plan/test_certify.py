@@ -15,7 +15,8 @@ from seatrial.report.table import as_text, table_width
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.plan.analysis.caps import Cap
 from seatrial.trials.plan.analysis.certificate import certificate_of, price_per_million
-from seatrial.trials.plan.report.certificate_text import sustained_table, verdict_line
+from seatrial.trials.plan.report.certificate_page import render
+from seatrial.trials.plan.report.certificate_text import notes, sustained_table, verdict_line
 from stats.builders import cell_of, rounds_of, run_of
 from trials.loadline.report.loadline_hand import make_load_line
 
@@ -57,6 +58,9 @@ def test_a_rate_that_is_only_a_lower_bound_costs_at_most_its_price():
     assert line.per_million is not None
     assert line.per_million.low == 0
     assert "at most 1 USD per million" in verdict_line(found)
+    assert "No warnings" not in render(found, run, notes(found)), "notes have no severity"
+    weak = msgspec.structs.replace(found, warnings=["It varied.", "It was not alone."])
+    assert "2 warnings about the run" in render(weak, run, notes(weak))
     known = msgspec.structs.replace(line, p99=rate)
     narrow = sustained_table(msgspec.structs.replace(found, sustained=[known]))
     assert "at most 1 USD" in as_text(narrow, table_width(narrow) - 1)

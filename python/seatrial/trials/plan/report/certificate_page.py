@@ -31,9 +31,10 @@ def render(found: Certificate, summary: Summary, notes: Sequence[str]) -> str:
         verdict=verdict_line(found),
         notable=notes,
         doubts=[],
-        confidence="Every figure has a 95 % interval over rounds, or says that it was measured "
-        "once.",
+        confidence="Every figure has a 95 % interval over rounds, or the range of its rounds where "
+        "they differ by more than twice, or says that it was measured once.",
         next_step=f"To repeat it: {found.command}",
+        warnings=len(found.warnings),
     )
     particulars = {
         "Run": found.run,

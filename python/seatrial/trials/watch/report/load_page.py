@@ -10,7 +10,13 @@ from seatrial.report.document import chapters, page_document
 from seatrial.report.first_screen import first_screen
 from seatrial.report.markup import fill
 from seatrial.report.part import charts_section, key_section, plain_table, tables_section
-from seatrial.stats.wording import format_count, format_duration_s, format_first, moment
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_first,
+    format_plural,
+    moment,
+)
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.report.load_figures import load_figures
@@ -34,6 +40,7 @@ class PageWords(NamedTuple):
         doubts: Limits of the answer, in a sentence each.
         confidence: How certain it is, as one paragraph.
         next_step: The next step.
+        warnings: How many of the notable properties are warnings.
     """
 
     verdict: str
@@ -41,6 +48,7 @@ class PageWords(NamedTuple):
     doubts: Sequence[str]
     confidence: str
     next_step: str
+    warnings: int = 0
 
 
 def render(name: str, recording: Recording, load: LoadProfile, next_step: str) -> str:
@@ -90,7 +98,7 @@ def page_of(
         tiles=[],
         worst=[],
         worst_lines=[],
-        notes_count=len(words.notable),
+        notes_count=len(words.notable) - words.warnings,
         confidence=words.confidence,
         next_step=words.next_step,
         assessments=[],
@@ -101,7 +109,17 @@ def page_of(
     names |= {"charts": "More charts"} if len(figures) > _KEY_FIGURES else {}
     body = fill(
         "report/templates/body.html",
-        head=first_screen(subject, answer, dict(particulars), anchors=[], all_findings="load"),
+        head=first_screen(
+            subject,
+            answer,
+            dict(particulars),
+            anchors=[],
+            all_findings="load",
+            warnings=(f"{format_plural(words.warnings, 'warning')} about the run", "load")
+            if words.warnings
+            else None,
+            has_severities=False,
+        ),
         chapters=chapters(names | {"tables": "Tables"}),
         parts=[
             fill(

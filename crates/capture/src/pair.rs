@@ -109,21 +109,18 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Begins to connect a client to the server.
+    /// Begins to connect a client to the server, by a socket of [`new_socket`].
     ///
     /// # Errors
     ///
-    /// When there is no server, or no socket is available; returns the client's socket.
+    /// When there is no server; returns the client's socket.
     pub fn open(
         client: OwnedFd,
+        server: OwnedFd,
         address: &Address,
         epoll: &OwnedFd,
         index: usize,
     ) -> Result<Pair, (OwnedFd, io::Error)> {
-        let server = match new_socket(address) {
-            Ok(server) => server,
-            Err(error) => return Err((client, error)),
-        };
         let mut pair = Pair {
             client: PairSocket::of(client, Side::Client, index),
             server: PairSocket::of(server, Side::Server, index),
@@ -315,7 +312,12 @@ pub fn refuse(client: &OwnedFd, message: &[u8]) {
     let _ = write(client, message);
 }
 
-fn new_socket(address: &Address) -> io::Result<OwnedFd> {
+/// A socket for the connection to a server.
+///
+/// # Errors
+///
+/// When there are no file descriptors left.
+pub fn new_socket(address: &Address) -> io::Result<OwnedFd> {
     let family = match address {
         Address::Unix(_) => AddressFamily::UNIX,
         Address::Tcp(std::net::SocketAddr::V4(_)) => AddressFamily::INET,

@@ -16,7 +16,7 @@ use seatrial_pgwire::messages;
 
 use super::listen::Listener;
 use super::message_counts::MessageCounts;
-use super::pair::{Pair, PairState, Side, refuse};
+use super::pair::{Pair, PairState, Side, new_socket, refuse};
 use super::trace_queue::{Shared, TraceQueue};
 
 const READ_BYTES: usize = 64 << 10;
@@ -202,6 +202,8 @@ impl ProxyLoop {
 
     /// Accepts one client; the next event brings the next.
     fn accept(&mut self, listener: usize) {
+        // Made first: a client whose pair lacks a descriptor stays in the backlog.
+        let Ok(server) = new_socket(&self.address) else { return self.stop_accepting() };
         let client = match self.listeners.get(listener).map(Listener::accept) {
             Some(Ok(Some(client))) => client,
             Some(Err(_)) => return self.stop_accepting(),
@@ -213,7 +215,7 @@ impl ProxyLoop {
             self.pairs.push(None);
             self.pairs.len() - 1
         });
-        match Pair::open(client, &self.address, &self.epoll, index) {
+        match Pair::open(client, server, &self.address, &self.epoll, index) {
             Ok(pair) => {
                 let open = self.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
                 wire.open_max = wire.open_max.max(open);

@@ -6,12 +6,15 @@ import collections
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -406,6 +409,27 @@ def test_a_server_that_went_away_is_reported_to_clients(target, tmp_path):
     done = command.end()
     assert done.code == 0
     assert "1 connection: found no server" in done.out
+
+
+@pytest.mark.parametrize("spare", [6, 7])
+def test_clients_beyond_the_descriptors_wait_in_the_backlog(spare, target, tmp_path):
+    # A pair takes two: with an odd number left, a client was refused as if there were no server.
+    url = target.url("postgres")
+    command = start_capture("--listen", ":0", "--to", url, "-o", "t.trace", folder=tmp_path)
+    pid = command.process.pid
+    limit = max(int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()) + 1 + spare
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+    names = b"user\0" + target.server.address.user.encode() + b"\0\0"
+    startup = struct.pack("!II", 8 + len(names), 3 << 16) + names
+    clients = [socket.create_connection(("127.0.0.1", command.port), 30) for _ in range(12)]
+    for client in clients:
+        client.sendall(startup)
+    answers = []
+    for client in clients:
+        answers.append(client.recv(1))
+        client.close()
+    assert answers == [b"R"] * len(clients)
+    assert "found no server" not in command.end().out
 
 
 def test_a_killed_capture_is_recovered_up_to_its_last_checkpoint(target, tmp_path):

@@ -33,7 +33,8 @@ impl Bench {
         near.set_nonblocking(true).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let address = Address::Unix(SocketAddrUnix::new(&path).unwrap());
-        let pair = Pair::open(near.into(), &address, &epoll, 0).map_err(|(_, error)| error);
+        let far = new_socket(&address).unwrap();
+        let pair = Pair::open(near.into(), far, &address, &epoll, 0).map_err(|(_, error)| error);
         let (server, _) = listener.accept().unwrap();
         let queue = TraceQueue::new(channel().0, Default::default());
         let buffer = vec![0; 64 << 10];

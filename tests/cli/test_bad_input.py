@@ -15,9 +15,11 @@ import pytest
 from cli.command import Ended, seatrial
 from cli.test_outputs import commands
 from report.json_schema import assert_published
+from seatrial import _core
 from seatrial.cli.options import FiniteRange
 from seatrial.errors import EXIT_CODES
 from seatrial.units import MIB
+from trials.replay.study.traces import make_trace
 
 NOBODY = 65534
 WITHOUT_OVERRIDE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
@@ -374,3 +376,19 @@ def test_only_options_that_the_command_has_are_named(
     known = seatrial("study", "--help", folder=tmp_path).out
     for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", reported.err):
         assert re.search(rf"{option}\b", known), reported.err
+
+
+def test_a_damaged_trace_is_refused_and_nothing_else_is_printed(tmp_path: Path, capfd) -> None:
+    """Some damage makes the Parquet library panic: to the user that is a damaged file only."""
+    trace = make_trace(tmp_path / "x.trace")
+    whole = trace.read_bytes()
+    for at in range(4, len(whole)):
+        trace.write_bytes(whole[:at] + bytes([whole[at] ^ 2]) + whole[at + 1 :])
+        try:
+            _core.show_trace(trace, 1)
+        except _core.NativeError as error:
+            if "do not fit each other" in str(error):
+                break
+    else:
+        pytest.fail("no such damage was found")
+    assert capfd.readouterr() == ("", "")

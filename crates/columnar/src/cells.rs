@@ -1,16 +1,35 @@
 //! One column of a row group, batch by batch and cell by cell.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
 
+thread_local! {
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Guards a read. Some damage makes the crate parquet 59 panic (lengths beyond a page or the file):
 /// to the reader that is a damaged file like any other, and nothing of it is read after that.
+/// Nothing is printed of it either: the error says what is wrong.
 pub fn guarded<R>(read: impl FnOnce() -> Result<R>) -> Result<R> {
+    static SILENCED: Once = Once::new();
+    SILENCED.call_once(|| {
+        let print = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                print(panic);
+            }
+        }));
+    });
     let panicked = |_| Err(ParquetError::General("its parts do not fit each other".to_owned()));
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
+    let was_guarded = IS_GUARDED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked);
+    IS_GUARDED.set(was_guarded);
+    result
 }
 
 /// A column's cells, those of a batch in memory.

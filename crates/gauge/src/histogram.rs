@@ -256,6 +256,9 @@ impl Histogram {
         if counted != entries {
             return Err(HistogramError::Inconsistent { stated: entries, counted });
         }
+        if min_ns > max_ns {
+            return Err(HistogramError::Damaged);
+        }
         Ok(histogram)
     }
 }
@@ -387,5 +390,8 @@ mod tests {
         let expected = HistogramError::Inconsistent { stated: 3, counted: 2 };
         assert_eq!(Histogram::decode(&bytes), Err(expected));
         assert_eq!(Histogram::decode(&[9]), Err(HistogramError::Version(9)));
+        // One entry in bucket 5 of sum 5, whose minimum is 6 and whose maximum is 5.
+        let extremes = Histogram::decode(&[1, 1, 5, 0, 6, 5, 5, 1]);
+        assert_eq!(extremes, Err(HistogramError::Damaged));
     }
 }

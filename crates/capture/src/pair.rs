@@ -316,7 +316,7 @@ pub fn refuse(client: &OwnedFd, message: &[u8]) {
 ///
 /// # Errors
 ///
-/// When there are no file descriptors left.
+/// When there are no file descriptors left, or the kernel lacks this kind of address.
 pub fn new_socket(address: &Address) -> io::Result<OwnedFd> {
     let family = match address {
         Address::Unix(_) => AddressFamily::UNIX,

@@ -202,8 +202,12 @@ impl ProxyLoop {
 
     /// Accepts one client; the next event brings the next.
     fn accept(&mut self, listener: usize) {
-        // Made first: a client whose pair lacks a descriptor stays in the backlog.
-        let Ok(server) = new_socket(&self.address) else { return self.stop_accepting() };
+        // Made first: a client whose pair lacks a descriptor stays in the backlog until one ends.
+        let server = new_socket(&self.address);
+        let has_pairs = self.shared.open.load(Ordering::Relaxed) > 0;
+        if has_pairs && server.as_ref().is_err_and(lacks_descriptors) {
+            return self.stop_accepting();
+        }
         let client = match self.listeners.get(listener).map(Listener::accept) {
             Some(Ok(Some(client))) => client,
             Some(Err(_)) => return self.stop_accepting(),
@@ -215,7 +219,11 @@ impl ProxyLoop {
             self.pairs.push(None);
             self.pairs.len() - 1
         });
-        match Pair::open(client, server, &self.address, &self.epoll, index) {
+        let opened = match server {
+            Ok(server) => Pair::open(client, server, &self.address, &self.epoll, index),
+            Err(error) => Err((client, error)),
+        };
+        match opened {
             Ok(pair) => {
                 let open = self.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
                 wire.open_max = wire.open_max.max(open);
@@ -248,6 +256,10 @@ impl ProxyLoop {
             }
         }
     }
+}
+
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Message to a client without a server.

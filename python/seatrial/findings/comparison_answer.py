@@ -19,7 +19,13 @@ from seatrial.results.model import origin_of
 from seatrial.stats.compare.figures import COMPLETED, is_rate
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall
 from seatrial.stats.compare.noise import whole_percent
-from seatrial.stats.compare.verdict import figure_phrase, losses, noise_phrase, outside_ratios
+from seatrial.stats.compare.verdict import (
+    figure_phrase,
+    losses,
+    noise_phrase,
+    outside_ratios,
+    without_ratio,
+)
 from seatrial.stats.wording import (
     format_half_width,
     format_interval,
@@ -78,7 +84,7 @@ def _words(comparison: Comparison) -> str:
     figure = _lead_figure(comparison)
     lost = outside_ratios(comparison, a, b)
     if not figure:
-        return lost or f"{b} and {a} have no figure in common"
+        return lost or without_ratio(comparison, a, b)
     words = _ratio_words(comparison, figure, a, b)
     if not lost:
         return words

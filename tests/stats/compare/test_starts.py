@@ -53,5 +53,8 @@ def test_a_start_that_shorter_samples_do_not_outlast_is_cut_nowhere(slices):
     for each in reported.comparands:
         assert each.a.value == pytest.approx(2800, rel=0.02)
         assert each.b.value == pytest.approx(whole_b_per_s, rel=0.02)
+        assert (each.answer, each.ratio.low) == ("undecided", None)
+    assert reported.overall == {}
+    assert reported.verdict.startswith("Undecided")
     (warning,) = (w for w in reported.warnings if "start-up phase" in w)
     assert "cannot be excluded from every sample" in warning

@@ -271,7 +271,8 @@ def _included_starts(a: SideSamples, b: SideSamples, included: Sequence[str]) ->
     return (
         f"The start-up phase of {format_plural(len(included), 'test')} ({_listed(included, a, b)}) "
         "cannot be excluded from every sample, as some are too short or have no timeline: it is "
-        "included in all, and weighs more in shorter samples. Measure both sides equally long."
+        "included in all, and weighs more in shorter samples; tests of unequal lengths are "
+        "undecided. Measure both sides equally long."
     )
 
 
@@ -536,7 +537,7 @@ def _estimate(rounds: Rounds) -> Estimate:
 
 
 def _ratio(question: CellQuestion) -> Estimate:
-    """Return the ratio; if a round measured 0, that of the plain means, without an interval."""
+    """Return the ratio; where it is not judged, that of the plain means, without an interval."""
     if question.of:
         return ratio_estimate(question.of, question.alpha)
     values_a, values_b = question.a.values.values(), question.b.values.values()

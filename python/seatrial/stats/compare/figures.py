@@ -62,6 +62,10 @@ def is_rate(figure: str) -> bool:
     return figure in RATES
 
 
+FAIR_LENGTHS_RATIO_MAX = 1.1
+"""Samples that include a start-up phase twice as fast as the rest differ by 3 % then."""
+
+
 class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     """All figures of one cell on both sides.
 
@@ -71,6 +75,7 @@ class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
         has_unlike_starts: Whether some samples have a start-up phase and others have none, and
             all are compared from its end.
         includes_starts: Whether a start-up phase is included, as some samples end too early.
+        has_fair_lengths: Whether it weighs the same in all samples; if not, no ratio is judged.
         one_sided: Percentiles that are known on one side only; the caller names their cell.
     """
 
@@ -78,6 +83,7 @@ class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     b: dict[str, Rounds]
     has_unlike_starts: bool
     includes_starts: bool
+    has_fair_lengths: bool
     one_sided: list[OneSidedFigure]
 
 
@@ -100,6 +106,7 @@ def figures_of_both(
     starts_s = [phase.from_s for phase in found]
     found = phases_alike([*own[0], *own[1]], found)
     includes_starts = max(starts_s) > 0 == max(phase.from_s for phase in found)
+    lengths_s = [sample.duration_s for sample in (*own[0], *own[1])]
     phases = [found[: len(own[0])], found[len(own[0]) :]]
     of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
     # Percentiles of another tool have another starting point and other buckets.
@@ -113,6 +120,8 @@ def figures_of_both(
         b=of_b,
         has_unlike_starts=min(starts_s) == 0 < max(starts_s) and not includes_starts,
         includes_starts=includes_starts,
+        has_fair_lengths=not includes_starts
+        or max(lengths_s) <= FAIR_LENGTHS_RATIO_MAX * min(lengths_s),
         one_sided=[
             *(_unknown(each, "a", own[1], phases[1]) for each in _only_in(of_a, of_b, own[1])),
             *(_unknown(each, "b", own[0], phases[0]) for each in _only_in(of_b, of_a, own[0])),

@@ -29,7 +29,8 @@ class CellQuestion(msgspec.Struct, kw_only=True):
         figure: As in a FigureComparison.
         a: The figure on side A.
         b: The figure on side B.
-        of: B over A; None where a round measured 0.
+        of: B over A; None where a round measured 0, or where a start-up phase weighs more in
+            some samples.
         p_value: P-value for no difference; None if unknown.
         p_adjusted: After adjustment.
         alpha: Its interval has level 1 - alpha.
@@ -98,8 +99,11 @@ def ask(
     unlike_starts: list[str] = []
     included_starts: list[str] = []
     one_sided: list[OneSidedFigure] = []
+    unfair: set[str] = set()
     for cell in cells:
         both = figures_of_both(cell.a, cell.b, wanted)
+        if not both.has_fair_lengths:
+            unfair.add(cell.key)
         if both.has_unlike_starts:
             unlike_starts.append(cell.key)
         if both.includes_starts:
@@ -111,13 +115,16 @@ def ask(
         for figure, a in both.a.items():
             b = both.b.get(figure)
             if b is not None and any(a.values.values()):
-                found = contrast(a, b, paired=paired)
+                found = contrast(a, b, paired=paired) if both.has_fair_lengths else None
                 p = None if found is None else p_value(found)
                 question = CellQuestion(cell=cell, figure=figure, a=a, b=b, of=found, p_value=p)
                 by_figure[figure].append(question)
     rates = [figure for figure in RATES if figure in by_figure]
     ordered = {figure: by_figure[figure] for figure in dict.fromkeys([*rates, *by_figure])}
-    overall = [_overall(figure, requested, paired=paired) for figure, requested in ordered.items()]
+    overall = [
+        _overall(figure, [q for q in requested if q.cell.key not in unfair], paired=paired)
+        for figure, requested in ordered.items()
+    ]
     return Questions(
         cells=[question for requested in ordered.values() for question in requested],
         overall=[question for question in overall if question],

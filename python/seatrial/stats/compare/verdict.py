@@ -121,6 +121,13 @@ def outside_ratios(comparison: Comparison, a: str = "", b: str = "") -> str:
     return capitalized("; ".join([*([on_a] if blank else []), *losses(comparison, b)]))
 
 
+def without_ratio(comparison: Comparison, a: str, b: str) -> str:
+    """Return why there is no overall ratio: no common figure, or none that is judged."""
+    if comparison.comparands:
+        return f"Undecided: no ratio of {b} to {a} can be judged (see the warnings)"
+    return f"{b} and {a} have no figure in common"
+
+
 def losses(comparison: Comparison, b: str = "") -> list[str]:
     """Return what B did not answer and A did, in words that stand before every ratio.
 
@@ -184,13 +191,8 @@ def verdict(comparison: Comparison) -> str:
     lost = outside_ratios(comparison)
     figures = [figure for figure in COMPLETED if figure in comparison.overall]
     figures = figures or list(comparison.overall)[:1]
-    if not figures and lost:
-        return f"{lost}."
     if not figures:
-        return (
-            f"{comparison.b.name} cannot be compared with {comparison.a.name}: they have no "
-            "figure in common."
-        )
+        return f"{lost or without_ratio(comparison, comparison.a.name, comparison.b.name)}."
     changes = [_among_measured(judged(comparison, is_worse=is_worse)) for is_worse in (True, False)]
     lead = _lead(comparison, [each for each in changes if each], figures)
     first = "; ".join(filter(None, [lost, lead]))

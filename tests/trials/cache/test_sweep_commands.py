@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,14 +12,14 @@ import pytest
 
 from cli.command import seatrial, start
 from report.json_schema import assert_published
-from seatrial.errors import TargetError
+from seatrial.errors import TargetError, UsageError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import wheel_binaries
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
-from seatrial.trials.cache.measure import sweep_run
+from seatrial.trials.cache.measure import sweep_bound, sweep_run
 from seatrial.trials.cache.measure.sweep_bound import sampled_bound
 
 SIZE_BYTES = 3 << 30
@@ -120,6 +121,22 @@ def test_what_a_long_transaction_reads_has_no_rate(server: Server):
     assert bound.open_s > 0.3
     assert bound.reads_per_s is None
     assert bound.gain_ratio_max is None
+
+
+def test_own_accesses_are_not_counted(server: Server, monkeypatch: pytest.MonkeyPatch):
+    """The server counts them when their transaction ends: it is open between the readings."""
+    address, states = server.address, []
+    url = f"postgresql://{address.user}@/{address.dbname}?host={address.host}&port={address.port}"
+
+    def look(_seconds: float) -> None:
+        with connect(address) as other:
+            found = other.execute("SELECT state FROM pg_stat_activity WHERE state LIKE 'idle%'")
+            states.extend(state for (state,) in found)
+
+    monkeypatch.setattr(sweep_bound.time, "sleep", look)
+    with contextlib.suppress(UsageError):  # nobody else uses it
+        sampled_bound(url, 0.1)
+    assert states == ["idle in transaction"]
 
 
 @pytest.fixture

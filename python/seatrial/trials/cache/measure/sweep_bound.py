@@ -65,18 +65,19 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
     """
     address, secret = parse_url(url)
     with connect(address, secret=secret) as connection:
-        before, began_s, relations = (
-            _statistics(connection),
-            time.monotonic(),
-            relation_accesses(connection),
-        )
-        time.sleep(for_s)
-        after, seconds = _statistics(connection), time.monotonic() - began_s
-        changes = [
-            (name, now.size_bytes, change.accesses, change.hits)
-            for name, now in relation_accesses(connection).items()
-            if (change := now.since(relations.get(name))).accesses > 0
-        ]
+        # A server counts accesses when their transaction ends: our own are in one that ends later.
+        with connection.transaction():
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            before, began_s = _statistics(connection), time.monotonic()
+            relations = relation_accesses(connection)
+            time.sleep(for_s)
+            connection.execute("SELECT pg_stat_clear_snapshot()")
+            after, seconds = _statistics(connection), time.monotonic() - began_s
+            changes = [
+                (name, now.size_bytes, change.accesses, change.hits)
+                for name, now in relation_accesses(connection).items()
+                if (change := now.since(relations.get(name))).accesses > 0
+            ]
         buffered = _buffered(connection)
     hits, reads = after.hits - before.hits, after.reads - before.reads
     read_s, active_s = after.read_s - before.read_s, after.active_s - before.active_s

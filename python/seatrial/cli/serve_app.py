@@ -36,6 +36,7 @@ from seatrial.report.index_page import (
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.stats.timeline import SLICES_MIN
+from seatrial.stats.wording import format_plural
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -143,7 +144,7 @@ class Site:
             runs = {(run := store.run(each)).id: run for each in run_ids}
             if len(runs) != 2:
                 raise UsageError(
-                    seen=f"{len(runs)} runs were selected",
+                    seen=f"{format_plural(len(runs), 'run')} selected, not 2",
                     cause="A comparison has two sides",
                     next_step="Go back and select two runs",
                 )

@@ -316,7 +316,7 @@ def saved_intervals(times: list[tuple[float, float]]) -> str:
     startup = Startup(
         watched="sda", level=2, sees="", lacks="", cost="", reason="", started_at=START_S,
         every_s=1.0, has_server=False, history_s=3600.0, history_bytes_max=1 << 20,
-        rows_per_doubling=ROWS_PER_DOUBLING, version="0",
+        rows_per_doubling=ROWS_PER_DOUBLING, version="0", without_line="Measure `sda` first.",
     )  # fmt: skip
     charts = [
         {"metric": "heat", "operation": "", "by": ""},
@@ -333,6 +333,7 @@ def test_an_interval_longer_than_a_column_leaves_no_hole(browser, tmp_path):
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     own = Page(context, file.as_uri())
     until(lambda: own.drawn() == len(times), "nothing is drawn")
+    assert (own.text("#headroom"), own.text("#headroom code")) == ("Measure sda first.", "sda")
     plot = own.page.locator(".chart.heat .plot")
     until(lambda: plot.locator("canvas").count(), "no heat map")
     width_px = plot.bounding_box()["width"] - 76  # between the margins

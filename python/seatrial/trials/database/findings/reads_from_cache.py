@@ -44,7 +44,7 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
                 f"{self.concerned}: {_few(self.device_share_max)} of the blocks that queries "
                 "read came from the device, the rest from memory"
                 f"{sizes if self.database_bytes_max else ''}. The result says nothing about the "
-                "device's reads, only about its commits."
+                "device's reads."
             ),
             cause=(
                 "Shared buffers and the page cache hold the whole working set. This is common in "

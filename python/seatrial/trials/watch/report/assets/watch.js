@@ -182,8 +182,15 @@ function drawHeadroom() {
   const { last, startup } = view.watched;
   const { without_line } = startup;
   const texts = [...(last?.headroom ?? []), ...(without_line ? [without_line] : [])];
-  const lines = texts.map((text) => textElement('li', text));
-  document.getElementById('headroom').replaceChildren(...lines);
+  document.getElementById('headroom').replaceChildren(...texts.map(codedEntry));
+}
+
+/** Return an entry of a list; what stands between backticks is code. */
+function codedEntry(text) {
+  const entry = document.createElement('li');
+  const parts = text.split('`');
+  entry.append(...parts.map((part, index) => (index % 2 ? textElement('code', part) : part)));
+  return entry;
 }
 
 function drawLosses() {

@@ -120,6 +120,16 @@ class RemoteServer:
         """
         return connect(self.address, secret=self._secret, dbname=dbname)
 
+    def is_in_recovery(self) -> bool:
+        """Return whether the server is a standby, or has not finished its recovery.
+
+        Raises:
+            TargetError: when the server cannot be reached.
+        """
+        with self._connected() as connection:
+            row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+        return bool(row and row[0])
+
     def may_create_databases(self) -> bool:
         """Return whether the user may create databases.
 

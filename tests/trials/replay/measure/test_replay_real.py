@@ -280,6 +280,10 @@ def test_a_standby_takes_only_what_reads_and_only_where_requested(tmp_path, trac
             trial(tmp_path, study(trace, target, more)),
         ):
             raise AssertionError("it was opened")
+    workload = f'kind = "replay"\n    trace = "{trace}"'
+    own = study(trace, target).replace(workload, 'kind = "pgbench"\n    scale = 1')
+    with pytest.raises(RefusedError, match="takes no writes"), trial(tmp_path, own):
+        raise AssertionError("it was opened")
     more = 'read_only = true\nallow = ["recovery"]'
     with trial(tmp_path, study(trace, target, more)) as here:
         sample = here.measure("replay")

@@ -62,7 +62,7 @@ class ExistingServer:
         """Check that the server is accessible, with the permissions that the cells need.
 
         Raises:
-            RefusedError: when the specified database is not empty.
+            RefusedError: when the server is in recovery, or the specified database is not empty.
             StudyError: when a cell requests what an existing server does not support.
             TargetError: when the server cannot be reached, is too old, or refuses.
             UsageError: when it has no such setting.
@@ -72,6 +72,8 @@ class ExistingServer:
             _require_possible(spec)
         self._require_settable()
         require_safe_replays(self._specs, self._server, is_ours=True)
+        if self._server.is_in_recovery():
+            raise _in_recovery(self._server.address)
         if self._target.database:
             self._require_one_load()
             # A resumed run begins again: its journal has what it left when it was killed.
@@ -282,6 +284,15 @@ def _require_possible(spec: DatabaseSpec) -> None:
                 cause="This needs access to the server's files or a server restart",
                 next_step="Leave it out, or measure a directory, where Seatrial starts a server",
             )
+
+
+def _in_recovery(address: Address) -> RefusedError:
+    return RefusedError(
+        seen=f"The server at {address.endpoint} is in recovery, and takes no writes",
+        cause="It is a standby, or has not finished its recovery",
+        next_step="Specify a primary that is not in use; reads of a trace can be replayed on a "
+        "standby: `seatrial sql replay --read-only --allow recovery`",
+    )
 
 
 def create_not_permitted(address: Address) -> RefusedError:

@@ -190,8 +190,11 @@ def test_a_pipe_is_read(tmp_path):
     place = tmp_path / "pipe"
     os.mkfifo(place)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(place.write_text, "size,threads,iops\n4096,1,100\n", encoding="utf-8")
+        table = "size,threads,iops\n4096,1,100\n"
+        writing = pool.submit(place.write_text, table, encoding="utf-8")
         # The command asks these first; a pipe can be read only once.
         assert not is_results_file(place)
         assert read_jobs(place) is None
+        with pytest.raises(TimeoutError):  # else reading it once more would last for ever
+            writing.result(0.2)
         assert len(read_results(place).samples) == 1

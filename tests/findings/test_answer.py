@@ -92,6 +92,14 @@ def test_the_worst_findings_come_with_what_to_do():
     assert found.verdict.endswith("; 1 critical, 3 warnings.")
 
 
+@pytest.mark.parametrize("option", ["", " --results x.seatrial", " --results 'a b.seatrial'"])
+def test_a_later_comparison_reads_the_same_results_file(option):
+    run = msgspec.structs.replace(run_of(), command=f"seatrial io .{option} --rounds 3")
+    summary = msgspec.structs.replace(summary_of(database_cells(latency_ns=2 * MS_NS)), run=run)
+    named = option.replace("'", '"')
+    assert answer(summary).next_step.endswith(f"last{named}'")
+
+
 def test_a_breached_threshold_comes_first_and_is_red():
     thresholds = [("commit[threads=1].p99_ms", "< 1"), ("commit[threads=1].p99_ms", "< 100")]
     found = answer(summary_of(database_cells(latency_ns=2 * MS_NS), thresholds=thresholds))

@@ -461,5 +461,12 @@ def _next_step(summary: Summary, worst: Sequence[Finding]) -> str:
             return step
     return (
         f"Keep this run as the baseline, and compare after each change: "
-        f"'seatrial compare {summary.run.id} last'"
+        f"'seatrial compare {summary.run.id} last{_results_option(summary.run.command)}'"
     )
+
+
+def _results_option(command: str) -> str:
+    """Return the option by which a command named its results file; empty where it named none."""
+    named = re.search(r" --results[ =]('[^']*'|\S+)", command)
+    # The sentence has the whole command in single quotes.
+    return f" --results {named[1]}".replace("'", '"') if named else ""

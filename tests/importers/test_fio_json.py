@@ -425,3 +425,13 @@ def test_a_job_whose_options_the_client_lost_is_known_by_its_figures(tmp_path):
     assert sample.cell.key == "io/write/4096B/2t/1d/pattern=unknown"
     assert sample.completed_per_s == pytest.approx(80)
     assert "merged several jobs" not in notes_of(imported)
+
+
+def test_a_value_with_slashes_comes_back_from_the_key(tmp_path):
+    entry = job(reads=0, writes=9, options={"rw": "randwrite", "bssplit": "4k/50:64k/50"})
+    imported = read_results(written(tmp_path, document(entry)))
+    exported = json.loads(fio_json.render(summarise(imported.run, imported.samples)))
+    (again,) = read_results(written(tmp_path, exported)).samples
+    (sample,) = imported.samples
+    assert sample.cell.factors["bs"] == "4k/50:64k/50"
+    assert (again.cell.key, again.cell.factors) == (sample.cell.key, sample.cell.factors)

@@ -48,7 +48,7 @@ _DESCRIPTION: Final = re.compile(r"seatrial kind=(?P<kind>[a-z]+) target=(?P<tar
 _KEY: Final = re.compile(
     r"(?:^|.*/)(?P<workload>[^/]+)/(?P<operation>read|write|mixed|commit|copy)"
     r"/(?P<size>\d{1,10}B|various)/(?P<threads>\d{1,5})t/(?P<depth>\d{1,5})d"
-    r"(?P<factors>(?:/[^/=]+=[^/]*)*)"
+    r"(?P<factors>(?:/[^/=]+=[^/]*(?:/[^/=]+)*)*)"
 )
 _KINDS: Final = {"fill", "matrix", "sequential", "map", "commit", "four", "mix", "io"}
 _IMPLIED: Final = {"matrix": "random", "io": "random", "sequential": "sequential"}
@@ -75,7 +75,9 @@ def own_cell(jobname: str, description: str, access: Access) -> ExportedCell | N
     requested = (size_bytes, int(key["threads"]), int(key["depth"]))
     if requested != (access.block_size_bytes, access.threads, access.depth):
         return None
-    pairs = [part.split("=", 1) for part in key["factors"].split("/") if part]
+    # A value may contain slashes: bs=4k/50:64k/50.
+    parts = re.split(r"/(?=[^/=]+=)", key["factors"])
+    pairs = [part.split("=", 1) for part in parts if part]
     factors = {name: factor_value(value) for name, value in pairs}
     if described["kind"] in _IMPLIED and "pattern" not in factors:
         factors = {"pattern": _IMPLIED[described["kind"]], **factors}
@@ -155,7 +157,7 @@ def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Dra
         name: factor_value(options[name]) for name in varying if name in options
     }
     operations = _operations(measured, own, notes)
-    # No rate counts syncs, also where the options do not say how many there are (end_fsync).
+    # No rate counts syncs, also where no option says how many there are.
     sync_every = access.sync_every or int("sync" in operations)
     parts = job.directions(access.operation).values()
     runtime_ms = max((part.runtime_ms for part in parts), default=0)

@@ -128,9 +128,10 @@ def _notes(printouts: Sequence[Printout]) -> list[str]:
     ]
     coarse = [c for p in printouts for c in p.cells if c.iops is not None and c.iops < IOPS_COARSE]
     if coarse:
+        tests = "1 test" if len(coarse) == 1 else f"{len(coarse)} tests"
         notes.append(
-            f"IOPS are printed without decimals; below {IOPS_COARSE} IOPS ({len(coarse)} tests) "
-            "the bandwidth is more precise."
+            f"IOPS are printed without decimals; below {IOPS_COARSE} IOPS ({tests}) the bandwidth "
+            "is more precise."
         )
     for printout in printouts:
         sizes = [

@@ -167,7 +167,8 @@ def test_bcache_leaves_the_streams_to_the_disks_that_a_prediction_leaves_to_them
         held = places_on_device(cache, use, checked)
         written_bytes = [(150 << 20) + number * (5 << 20) for number in range(8)]
         access(use.device, [*short, *written_bytes], writes=True)
-        assert places_on_device(cache, use, written_bytes) == set(written_bytes)
+        # A read that collides with other work is served by the disks, too.
+        assert len(places_on_device(cache, use, written_bytes)) >= 8 - COLLISIONS_MAX
         destroy(built, journal)
     predicted = {int(offset) for offset in begins[is_short]} & set(checked)
     # bcache does not keep a block whose read collides with other work on its tree.

